@@ -1,1 +1,11 @@
-"""Room model."""
+"""The GPT in torch: one model whose parts a `ModelConfig` chooses, its hook points, and a decoder built from it.
+
+Read `gpt.py` first, then `attention.py`. Training, files and foreign names are other rooms.
+"""
+
+from nextok.model.cached import TorchDecoder
+from nextok.model.gpt import GPT, next_token_loss
+from nextok.model.init import build, empty
+from nextok.model.taps import Taps
+
+__all__ = ["GPT", "Taps", "TorchDecoder", "build", "empty", "next_token_loss"]

@@ -1,0 +1,121 @@
+"""The torch decoder: the same modules as the uncached model, with keys and values of past positions kept.
+
+A slot holds one sequence. Rows of a step may stand at different positions: linear maps run over all rows at once,
+attention row by row over exactly what the row has seen, so there is no padding and a row never sees its neighbours.
+Memory is taken once: layers x slots x G x context x K, for keys and for values.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nextok.errors import InputError
+from nextok.model.attention import fused_attention, share_heads
+from nextok.model.gpt import GPT
+
+
+class TorchDecoder:
+    """Decodes with a key-value cache behind the `Decoder` protocol of `nextok.decode`.
+
+    Args:
+        model: The model; it is put into evaluation mode and not changed otherwise.
+        n_slots: Sequences that can be decoded at once.
+
+    Raises:
+        InputError: if the model has no causal mask, since its past would depend on its future.
+    """
+
+    def __init__(self, model: GPT, n_slots: int = 1) -> None:
+        config = model.config
+        if config.mask != "causal":
+            raise InputError("A model without the causal mask cannot generate: its past depends on its future.")
+        self.model = model.eval()
+        self.context, self.vocab_size, self.n_slots = config.context, config.vocab_size, n_slots
+        weight = model.embed.tokens.weight
+        shape = (config.n_layers, n_slots, config.n_kv_heads, config.context, config.d_head)
+        self._keys_LBGSK = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
+        self._values_LBGSK = torch.zeros_like(self._keys_LBGSK)
+        self._lengths = [0] * n_slots
+
+    def length(self, slot: int) -> int:
+        """Returns the tokens the slot holds."""
+        return self._lengths[slot]
+
+    def prefill(
+        self, slot: int, ids_T: Sequence[int] | NDArray[np.integer], *, all_positions: bool = False
+    ) -> NDArray[np.float32]:
+        """Appends the ids to the slot; returns the logits after the last one `[V]`, or after each `[T, V]`.
+
+        Raises:
+            InputError: if there are no ids or they do not fit into the context.
+        """
+        ids_1T = torch.as_tensor(np.asarray(ids_T, dtype=np.int64), device=self._keys_LBGSK.device)[None]
+        start, T = self._lengths[slot], ids_1T.shape[1]
+        self._check_room(slot, T)
+        positions_T = torch.arange(start, start + T, device=ids_1T.device)
+
+        def attend(layer: int, q_BHTK: Tensor, k_BGTK: Tensor, v_BGTK: Tensor) -> Tensor:
+            return self._attend_row(layer, slot, start, q_BHTK, k_BGTK, v_BGTK)
+
+        with torch.inference_mode():
+            x_1TD = self.model.hidden(ids_1T, positions_T, attend=attend)
+            logits_1TV = self.model.logits(x_1TD if all_positions else x_1TD[:, -1:])
+        self._lengths[slot] = start + T
+        return _to_numpy(logits_1TV[0] if all_positions else logits_1TV[0, 0])
+
+    def step(self, slots: Sequence[int], ids: Sequence[int]) -> Float[np.ndarray, "B V"]:
+        """Appends one id to each of the slots (all different); returns the logits after it, a row a slot.
+
+        Raises:
+            InputError: if a slot has no room left.
+        """
+        for slot in slots:
+            self._check_room(slot, 1)
+        starts = [self._lengths[slot] for slot in slots]
+        device = self._keys_LBGSK.device
+        ids_B1 = torch.tensor(list(ids), dtype=torch.int64, device=device)[:, None]
+        positions_B1 = torch.tensor(starts, device=device)[:, None]
+
+        def attend(layer: int, q_BH1K: Tensor, k_BG1K: Tensor, v_BG1K: Tensor) -> Tensor:
+            rows = zip(slots, starts, q_BH1K.split(1), k_BG1K.split(1), v_BG1K.split(1), strict=True)
+            return torch.cat([self._attend_row(layer, slot, start, q, k, v) for slot, start, q, k, v in rows])
+
+        with torch.inference_mode():
+            logits_B1V = self.model.logits(self.model.hidden(ids_B1, positions_B1, attend=attend))
+        for slot in slots:
+            self._lengths[slot] += 1
+        return _to_numpy(logits_B1V[:, 0])
+
+    def truncate(self, slot: int, length: int) -> None:
+        """Forgets all but the first `length` tokens of the slot."""
+        assert 0 <= length <= self._lengths[slot], f"slot {slot} holds {self._lengths[slot]} tokens, not {length}"
+        self._lengths[slot] = length
+
+    def release(self, slot: int) -> None:
+        """Empties the slot."""
+        self._lengths[slot] = 0
+
+    def _attend_row(self, layer: int, slot: int, start: int, q_1HTK: Tensor, k_1GTK: Tensor, v_1GTK: Tensor) -> Tensor:
+        """Stores one row's keys and values, and mixes the values of everything the row has seen."""
+        stop = start + q_1HTK.shape[2]
+        self._keys_LBGSK[layer, slot, :, start:stop] = k_1GTK[0]
+        self._values_LBGSK[layer, slot, :, start:stop] = v_1GTK[0]
+        k_1GSK = self._keys_LBGSK[layer, slot : slot + 1, :, :stop]
+        v_1GSK = self._values_LBGSK[layer, slot : slot + 1, :, :stop]
+        H = q_1HTK.shape[1]
+        return fused_attention(q_1HTK, share_heads(k_1GSK, H), share_heads(v_1GSK, H), causal=True)
+
+    def _check_room(self, slot: int, tokens: int) -> None:
+        held = self._lengths[slot]
+        if tokens < 1 or held + tokens > self.context:
+            raise InputError(
+                f"Slot {slot} holds {held} tokens and was given {tokens} more; the context is {self.context}."
+            )
+
+
+def _to_numpy(logits: Tensor) -> NDArray[np.float32]:
+    return logits.float().cpu().numpy()
