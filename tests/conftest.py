@@ -1,10 +1,25 @@
-"""Fixtures for the whole suite: real data where it is at hand, a home of its own for every test."""
+"""Fixtures for the whole suite: real data where it is at hand, a home for every test, a model of every kind."""
 
 import os
+
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # tiny tensors; set before torch is loaded, and for processes started here
+
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
+
+from nextok.spec import ModelConfig
+
+if TYPE_CHECKING:
+    from nextok.model import GPT
+
+hypothesis.settings.register_profile("house", deadline=None)  # a busy machine is not a failure
+hypothesis.settings.load_profile("house")
 
 DATA_FOLDER = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -29,3 +44,46 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+
+
+# Each part of a model at least once, alone and in the company it keeps; laws hold for all of them.
+_LLAMA = {"norm": "rmsnorm", "norm_eps": 1e-6, "position": "rope", "mlp": "swiglu", "bias": False}
+MODELS: dict[str, dict[str, object]] = {
+    "gpt2": {},
+    "lesson": {"mlp": "gelu", "tied_head": False, "init": "torch"},
+    "gpt1": {"norm_placement": "after"},
+    "llama": {**_LLAMA, "n_kv_heads": 2, "tied_head": False},
+    "qwen3": {**_LLAMA, "n_kv_heads": 2, "qk_norm": True},
+    "one kv head": {"n_kv_heads": 1},
+    "wide heads": {"d_head": 6, "position": "rope", "tied_head": False},
+    "relu": {"mlp": "relu", "bias": False},
+    "relu2, capped": {"mlp": "relu2", "logit_softcap": 2.0},
+    "rmsnorm after, rope": {"norm": "rmsnorm", "norm_placement": "after", "position": "rope"},
+    "learned, qk-norm": {"qk_norm": True, "n_kv_heads": 2, "mlp": "swiglu"},
+    "one of each": {"n_layers": 1, "n_heads": 1, "d_model": 4, "d_ff": 5, "context": 8},
+    "dropout": {"dropout": 0.5},
+}
+
+
+@pytest.fixture(params=MODELS.values(), ids=MODELS.keys())
+def any_config(request: pytest.FixtureRequest) -> ModelConfig:
+    """Returns one small model after another, until every part has been one of them."""
+    size: dict[str, object] = {"n_layers": 2, "d_model": 16, "n_heads": 4, "context": 12, "vocab_size": 11}
+    return ModelConfig(**{**size, **request.param})
+
+
+@pytest.fixture
+def any_model(any_config: ModelConfig) -> "GPT":
+    """Returns the same with weights that all matter: no zero biases, no gains of 1, and large position vectors."""
+    import torch
+
+    from nextok.model import build
+
+    model = build(any_config, seed=0).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+            spread = 2.0 if name == "embed.positions.weight" else 0.3
+            parameter.normal_(centre, spread, generator=generator)
+    return model

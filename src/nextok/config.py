@@ -6,11 +6,11 @@ Nothing in a file is imported or executed. Ranges are checked by each dataclass 
 
 import dataclasses
 import difflib
+import sys
 import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -25,6 +25,8 @@ def from_mapping(cls: type[T], values: Mapping[str, object], where: str = "") ->
     Raises:
         ConfigError: for an unknown key, a missing one, or a value of the wrong type or out of range.
     """
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where or cls.__name__} = {values!r} is not a table of options.")
     hints = field_types(cls)
     arguments = {}
     for name, value in values.items():
@@ -49,10 +51,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: if the file cannot be read or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a byte-order mark first
     except OSError as error:
         raise ConfigError(f"Cannot read the options file {path}: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting beyond all bounds
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
 
 
@@ -68,7 +70,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def parse_sets(cls: type, assignments: Sequence[str]) -> dict[str, Any]:
     """Returns nested values from `a.b=c` assignments, each read by the type of its field.
 
-    Only the first `=` separates, and text fields keep their text: `"007"` and `"1e5"` stay strings.
+    Only the first `=` separates, and text fields keep their text: `"007"` and `"1e5"` stay strings. A list is written
+    as in a TOML file: `stop=["a", "b"]`. Of two assignments to one name the later counts.
 
     Raises:
         ConfigError: for a missing `=`, an unknown name, or text that does not fit the field.
@@ -82,7 +85,9 @@ def parse_sets(cls: type, assignments: Sequence[str]) -> dict[str, Any]:
         table = values
         *parents, last = path.split(".")
         for parent in parents:
-            table = table.setdefault(parent, {})
+            if not isinstance(table.get(parent), dict):  # new, or set to none before
+                table[parent] = {}
+            table = table[parent]
         table[last] = parse_text(text, kind, path)
     return values
 
@@ -93,9 +98,10 @@ def parse_text(text: str, kind: Any, where: str) -> Any:
     Raises:
         ConfigError: if the text does not spell such a value.
     """
-    for choice in _choices(kind):
-        if choice is type(None) and text.lower() in ("none", "null"):
-            return None
+    choices = _choices(kind)
+    if type(None) in choices and str not in choices and text.lower() in ("none", "null"):
+        return None
+    for choice in choices:
         if choice is bool and text.lower() in ("true", "false"):
             return text.lower() == "true"
         if choice in (int, float):
@@ -105,6 +111,8 @@ def parse_text(text: str, kind: Any, where: str) -> Any:
                 continue
         if choice is Path:
             return Path(text)
+        if typing.get_origin(choice) is tuple:
+            return _checked(_toml_value(text, where), choice, where)
         if choice is str or (typing.get_origin(choice) is Literal and text in typing.get_args(choice)):
             return text
     raise ConfigError(f"{where} = {text!r} is not {describe_type(kind)}.")
@@ -119,7 +127,6 @@ def unknown_name(name: str, known: typing.Iterable[str], where: str = "") -> Con
     return ConfigError(f"Unknown option {name!r}{place}.", hint)
 
 
-@lru_cache(maxsize=64)
 def field_types(cls: type) -> dict[str, Any]:
     """Returns the type of each field of a dataclass, by name."""
     hints = typing.get_type_hints(cls)
@@ -147,21 +154,39 @@ def _checked(value: object, kind: Any, where: str) -> object:
         if dataclasses.is_dataclass(choice) and isinstance(value, Mapping):
             return from_mapping(typing.cast(type, choice), value, where)
         if typing.get_origin(choice) is tuple and isinstance(value, list | tuple):
-            item_kind = typing.get_args(choice)[0]
-            return tuple(_checked(item, item_kind, f"{where}[{i}]") for i, item in enumerate(value))
+            return _checked_items(value, typing.get_args(choice), where)
         if _fits(value, choice):
-            return float(typing.cast(float, value)) if choice is float else Path(str(value)) if choice is Path else value
+            return (
+                float(typing.cast(float, value)) if choice is float else Path(str(value)) if choice is Path else value
+            )
     raise ConfigError(f"{where} = {value!r} is not {describe_type(kind)}.")
 
 
+def _checked_items(values: Sequence[object], kinds: tuple[Any, ...], where: str) -> tuple[object, ...]:
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(values)
+    if len(values) != len(kinds):
+        raise ConfigError(f"{where} has {len(values)} values; it takes {len(kinds)}.")
+    return tuple(_checked(value, kinds[i], f"{where}[{i}]") for i, value in enumerate(values))
+
+
+def _toml_value(text: str, where: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where} = {text!r} is not a list.", 'Write it as in a TOML file: ["a", "b"].') from error
+
+
 def _fits(value: object, choice: Any) -> bool:
-    if typing.get_origin(choice) is Literal:
-        return value in typing.get_args(choice)
+    if typing.get_origin(choice) is Literal:  # by type too, since True == 1
+        return any(value == known and type(value) is type(known) for known in typing.get_args(choice))
     if choice is Path:
         return isinstance(value, str | Path)
     if choice in (int, float) and isinstance(value, bool):
         return False
-    return isinstance(value, (int, float) if choice is float else choice) if isinstance(choice, type) else False
+    if choice is float and isinstance(value, int):
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, choice) if isinstance(choice, type) else False
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:

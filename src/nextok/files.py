@@ -10,7 +10,9 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,7 +40,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         DiskError: if the file cannot be written.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    aside = _aside(path)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -85,10 +87,11 @@ def from_json(text: str | bytes) -> Any:
     """Returns the value of strict JSON.
 
     Raises:
-        ValueError: if the text is not strict JSON; NaN, Infinity and absurd nesting are refused too.
+        ValueError: if the text is not strict JSON; NaN, Infinity, numbers beyond a double (1e400) and absurd nesting
+            are refused too.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -103,9 +106,12 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Returns the records of a JSON-lines file; a last line cut short by a kill is left out.
 
     Raises:
-        InputError: if any other line is not a JSON object.
+        InputError: if the file cannot be read, or any other line is not a JSON object.
     """
-    lines = path.read_bytes().split(b"\n")
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
     records = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -116,6 +122,8 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
             if number == len(lines):
                 break
             raise InputError(f"{path}, line {number}, is not valid JSON: {error}.") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{path}, line {number}, is not a JSON object.")
         records.append(record)
     return records
 
@@ -130,20 +138,23 @@ def sha256_of(path: Path) -> str:
 def folder_atomically(path: Path) -> Iterator[Path]:
     """Yields a folder beside `path` to fill; on success its files are synced and it is renamed to `path`.
 
-    An older folder of that name is replaced only after the new one is complete. On any error nothing changes.
+    An older folder of that name is replaced only after the new one is complete. On any error nothing changes; after a
+    kill between the two renames `remove_partials` puts the older folder back.
 
     Raises:
         DiskError: if something cannot be written.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    aside = _aside(path)
     with disk_errors(path):
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         try:
             yield aside
-            for file in aside.iterdir():
-                with file.open("rb") as stream:
-                    os.fsync(stream.fileno())
+            for inside in aside.rglob("*"):
+                if inside.is_dir():
+                    sync_folder(inside)
+                else:
+                    _sync_file(inside)
             sync_folder(aside)
             _swap_folder(aside, path)
             sync_folder(path.parent)
@@ -152,7 +163,11 @@ def folder_atomically(path: Path) -> Iterator[Path]:
 
 
 def remove_partials(folder: Path) -> None:
-    """Removes what a killed process left half-written in the folder."""
+    """Removes what a killed process left half-written in the folder; a folder it was just replacing comes back."""
+    for old in folder.glob(".*.old.partial"):
+        path = folder / re.sub(r"\.[^.]*\.old\.partial\Z", "", old.name[1:])
+        if not path.exists():
+            os.replace(old, path)
     for left in folder.glob(".*.partial"):
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
@@ -170,11 +185,26 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def _aside(path: Path, kind: str = "") -> Path:
+    """Returns the name beside `path` for what is not whole yet: one for each process and thread."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}{kind}.partial")
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb+") as stream:  # Windows syncs only what is open for writing
+        os.fsync(stream.fileno())
+
+
 def _swap_folder(new: Path, path: Path) -> None:
-    old = path.with_name(f".{path.name}.{os.getpid()}.old.partial")
+    old = _aside(path, ".old")
     if path.exists():
         os.replace(path, old)
-    os.replace(new, path)
+    try:
+        os.replace(new, path)
+    except BaseException:
+        if old.exists():
+            os.replace(old, path)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -195,6 +225,13 @@ def _plain(value: object) -> object:
     if callable(item):
         return _finite(item())
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is beyond the range of numbers")
+    return value
 
 
 def _refuse_constant(name: str) -> None:

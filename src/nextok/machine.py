@@ -5,16 +5,15 @@ import platform
 import sys
 from pathlib import Path
 
+_CGROUP = Path("/sys/fs/cgroup")
+_PROC = Path("/proc")
+
 
 def usable_cores() -> int:
     """Returns the cores this process may run on: affinity and control-group quota respected, at least 1."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    quota = _cgroup_value("cpu.max")
-    if quota is not None and not quota.startswith("max"):
-        limit_us, period_us = quota.split()
-        cores = min(cores, max(1, int(limit_us) // int(period_us)))
-    return max(1, cores)
+    return max(1, min(cores, _quota_cores() or cores))
 
 
 def available_memory_bytes() -> int | None:
@@ -38,6 +37,9 @@ def describe() -> dict[str, object]:
 
 def peak_memory_bytes() -> int | None:
     """Returns the largest resident size this process has had, or None where the system does not tell."""
+    kibibytes = _field(_PROC / "self" / "status", "VmHWM:")
+    if kibibytes is not None:  # getrusage on Linux counts what the parent had when it started this process
+        return kibibytes * 1024
     try:
         import resource  # noqa: PLC0415 - POSIX only
     except ImportError:
@@ -46,29 +48,25 @@ def peak_memory_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def _quota_cores() -> int | None:
+    """Returns the whole cores of the control group's time quota (`cpu.max`: microseconds, period), if it has one."""
+    words = _text(_CGROUP / "cpu.max").split()
+    limit_us, period_us = (_whole(word) for word in words) if len(words) == 2 else (None, None)
+    return max(1, limit_us // period_us) if limit_us and period_us else None
+
+
 def _meminfo_bytes(field: str) -> int | None:
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return None
-    for line in text.splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    return None
-
-
-def _cgroup_value(name: str) -> str | None:
-    try:
-        return Path("/sys/fs/cgroup", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return None
+    kibibytes = _field(_PROC / "meminfo", f"{field}:")
+    return None if kibibytes is None else kibibytes * 1024
 
 
 def _cgroup_left_bytes() -> int | None:
-    limit, used = _cgroup_value("memory.max"), _cgroup_value("memory.current")
-    if limit is None or used is None or limit == "max":
+    limit, used = _whole(_text(_CGROUP / "memory.max")), _whole(_text(_CGROUP / "memory.current"))
+    if limit is None or used is None:
         return None
-    return max(0, int(limit) - int(used))
+    # files read once stay in memory and count as used, but the system gives them up before it swaps
+    reclaimable = _field(_CGROUP / "memory.stat", "inactive_file") or 0
+    return max(0, limit - max(0, used - reclaimable))
 
 
 def _address_space_bytes() -> int | None:
@@ -77,14 +75,36 @@ def _address_space_bytes() -> int | None:
     except ImportError:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if soft == resource.RLIM_INFINITY else soft
+    if soft == resource.RLIM_INFINITY:
+        return None
+    pages = _whole(_text(_PROC / "self" / "statm").split(" ")[0]) or 0
+    return max(0, soft - pages * resource.getpagesize())
 
 
 def _processor_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
+    for line in _text(_PROC / "cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name" and value.strip():
+            return value.strip()
     return platform.processor() or "unknown"
+
+
+def _text(path: Path) -> str:
+    """Returns what the system says in a file of its own, "" where it has none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _field(path: Path, name: str) -> int | None:
+    """Returns the number after a name at the start of a line, None where there is none."""
+    for line in _text(path).splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0] == name:
+            return _whole(words[1])
+    return None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

@@ -1,1 +1,24 @@
-"""Room checkpoint."""
+"""The run directory: its layout, weights as safetensors, snapshots to resume from, records of what happened.
+
+It stores and returns NumPy arrays and plain values; it knows no model, no optimizer and no foreign file format.
+"""
+
+from nextok.checkpoint.records import MetricsLog, append_samples, read_metrics
+from nextok.checkpoint.rundir import RunDirectory
+from nextok.checkpoint.snapshots import Snapshot, load_snapshot, save_snapshot, saved_steps
+from nextok.checkpoint.weights import TensorSpec, read_weight_shapes, read_weights, write_weights
+
+__all__ = [
+    "MetricsLog",
+    "RunDirectory",
+    "Snapshot",
+    "TensorSpec",
+    "append_samples",
+    "load_snapshot",
+    "read_metrics",
+    "read_weight_shapes",
+    "read_weights",
+    "save_snapshot",
+    "saved_steps",
+    "write_weights",
+]

@@ -1,1 +1,40 @@
-"""Room decode."""
+"""The `Decoder` protocol and everything from logits to text: sampler, stop texts, log-probabilities, the loop, batches.
+
+No model, no torch, no files: any object that meets `Decoder` can be sampled, streamed and served.
+"""
+
+from nextok.decode.batch import Batch, Outcome
+from nextok.decode.config import Overflow, SamplingConfig
+from nextok.decode.continuation import Continuation, Event, FinishReason, Generation
+from nextok.decode.explain import Candidate, Explanation
+from nextok.decode.logprobs import log_softmax, token_logprob, token_logprobs, top_logprobs
+from nextok.decode.loop import generate, stream
+from nextok.decode.protocol import Decoder, TextSource
+from nextok.decode.sampling import Distribution, Removal, distribution, draw
+from nextok.decode.stop import StopText
+
+__all__ = [
+    "Batch",
+    "Candidate",
+    "Continuation",
+    "Decoder",
+    "Distribution",
+    "Event",
+    "Explanation",
+    "FinishReason",
+    "Generation",
+    "Outcome",
+    "Overflow",
+    "Removal",
+    "SamplingConfig",
+    "StopText",
+    "TextSource",
+    "distribution",
+    "draw",
+    "generate",
+    "log_softmax",
+    "stream",
+    "token_logprob",
+    "token_logprobs",
+    "top_logprobs",
+]

@@ -7,5 +7,6 @@ from nextok.model.cached import TorchDecoder
 from nextok.model.gpt import GPT, next_token_loss
 from nextok.model.init import build, empty
 from nextok.model.taps import Taps
+from nextok.model.weights import load_weights, weight_arrays
 
-__all__ = ["GPT", "Taps", "TorchDecoder", "build", "empty", "next_token_loss"]
+__all__ = ["GPT", "Taps", "TorchDecoder", "build", "empty", "load_weights", "next_token_loss", "weight_arrays"]

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nextok.errors import InputError
+from nextok.errors import InputError, PromptError
 from nextok.model.attention import fused_attention, share_heads
 from nextok.model.gpt import GPT
 
@@ -43,7 +43,7 @@ class TorchDecoder:
 
     def length(self, slot: int) -> int:
         """Returns the tokens the slot holds."""
-        return self._lengths[slot]
+        return self._lengths[self._known(slot)]
 
     def prefill(
         self, slot: int, ids_T: Sequence[int] | NDArray[np.integer], *, all_positions: bool = False
@@ -51,9 +51,9 @@ class TorchDecoder:
         """Appends the ids to the slot; returns the logits after the last one `[V]`, or after each `[T, V]`.
 
         Raises:
-            InputError: if there are no ids or they do not fit into the context.
+            PromptError: if there are no ids, one is not in the vocabulary, or they do not fit into the context.
         """
-        ids_1T = torch.as_tensor(np.asarray(ids_T, dtype=np.int64), device=self._keys_LBGSK.device)[None]
+        ids_1T = self._checked_ids(ids_T)[None]
         start, T = self._lengths[slot], ids_1T.shape[1]
         self._check_room(slot, T)
         positions_T = torch.arange(start, start + T, device=ids_1T.device)
@@ -71,14 +71,16 @@ class TorchDecoder:
         """Appends one id to each of the slots (all different); returns the logits after it, a row a slot.
 
         Raises:
-            InputError: if a slot has no room left.
+            PromptError: if an id is not in the vocabulary, or a slot has no room left.
         """
+        assert len(set(slots)) == len(slots) == len(ids), (
+            f"slots {slots} and ids {ids}: one id for each of several slots"
+        )
         for slot in slots:
             self._check_room(slot, 1)
         starts = [self._lengths[slot] for slot in slots]
-        device = self._keys_LBGSK.device
-        ids_B1 = torch.tensor(list(ids), dtype=torch.int64, device=device)[:, None]
-        positions_B1 = torch.tensor(starts, device=device)[:, None]
+        ids_B1 = self._checked_ids(ids)[:, None]
+        positions_B1 = torch.tensor(starts, device=ids_B1.device)[:, None]
 
         def attend(layer: int, q_BH1K: Tensor, k_BG1K: Tensor, v_BG1K: Tensor) -> Tensor:
             rows = zip(slots, starts, q_BH1K.split(1), k_BG1K.split(1), v_BG1K.split(1), strict=True)
@@ -92,12 +94,13 @@ class TorchDecoder:
 
     def truncate(self, slot: int, length: int) -> None:
         """Forgets all but the first `length` tokens of the slot."""
-        assert 0 <= length <= self._lengths[slot], f"slot {slot} holds {self._lengths[slot]} tokens, not {length}"
+        held = self.length(slot)
+        assert 0 <= length <= held, f"slot {slot} holds {held} tokens, not {length}"
         self._lengths[slot] = length
 
     def release(self, slot: int) -> None:
         """Empties the slot."""
-        self._lengths[slot] = 0
+        self._lengths[self._known(slot)] = 0
 
     def _attend_row(self, layer: int, slot: int, start: int, q_1HTK: Tensor, k_1GTK: Tensor, v_1GTK: Tensor) -> Tensor:
         """Stores one row's keys and values, and mixes the values of everything the row has seen."""
@@ -110,11 +113,23 @@ class TorchDecoder:
         return fused_attention(q_1HTK, share_heads(k_1GSK, H), share_heads(v_1GSK, H), causal=True)
 
     def _check_room(self, slot: int, tokens: int) -> None:
-        held = self._lengths[slot]
+        held = self.length(slot)
         if tokens < 1 or held + tokens > self.context:
-            raise InputError(
+            raise PromptError(
                 f"Slot {slot} holds {held} tokens and was given {tokens} more; the context is {self.context}."
             )
+
+    def _checked_ids(self, ids: Sequence[int] | NDArray[np.integer]) -> Tensor:
+        ids_N = np.asarray(ids, dtype=np.int64)
+        outside = ids_N[(ids_N < 0) | (ids_N >= self.vocab_size)]
+        if outside.size:
+            raise PromptError(f"Token id {outside[0]} is not in 0 to {self.vocab_size - 1}, the model's vocabulary.")
+        return torch.as_tensor(ids_N, device=self._keys_LBGSK.device)
+
+    def _known(self, slot: int) -> int:
+        if not 0 <= slot < self.n_slots:  # Python would count a negative one from the end
+            raise IndexError(f"there is no slot {slot}; the decoder has {self.n_slots}")
+        return slot
 
 
 def _to_numpy(logits: Tensor) -> NDArray[np.float32]:

@@ -5,9 +5,12 @@ modules in the order they are made, under `torch.manual_seed`, because lesson A 
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from nextok import rng
 from nextok.model.gpt import GPT
@@ -32,9 +35,19 @@ def build(config: ModelConfig, seed: int) -> GPT:
 
 def empty(config: ModelConfig) -> GPT:
     """Returns a model whose weights are memory without meaning, to be filled; nothing is drawn."""
-    with torch.device("meta"):
-        model = GPT(config)
-    return model.to_empty(device="cpu")
+    with _NoDraws():
+        return GPT(config)
+
+
+class _NoDraws(TorchFunctionMode):
+    """Leaves out the drawing of first weights. The meta device would too, but takes a second to load itself."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def _fill_gpt2(name: str, parameter: nn.Parameter, n_layers: int, generator: torch.Generator) -> None:

@@ -5,9 +5,11 @@ width that was left to follow from the others.
 """
 
 import math
+import typing
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from nextok import config as options
 from nextok.errors import ModelConfigError
 
 NormKind = Literal["layernorm", "rmsnorm"]
@@ -64,6 +66,7 @@ class Architecture:
     """N(0, 0.02) with residual projections scaled by 1/sqrt(2 L), or the defaults of torch's modules (lesson A)."""
 
     def __post_init__(self) -> None:
+        _require_choices(self)
         for name in ("n_layers", "d_model", "n_heads", "context"):
             _require(getattr(self, name) >= 1, f"{name} = {getattr(self, name)} is below 1.")
         for name in ("n_kv_heads", "d_head", "d_ff"):
@@ -142,6 +145,16 @@ def default_d_ff(d_model: int, mlp: MlpKind) -> int:
 def _require(holds: bool, message: str, hint: str = "") -> None:  # noqa: FBT001 - reads as a sentence
     if not holds:
         raise ModelConfigError(f"This model cannot be built: {message}", hint)
+
+
+def _require_choices(architecture: Architecture) -> None:
+    """Refuses a part that does not exist, which would otherwise be taken for another one."""
+    for name, kind in options.field_types(type(architecture)).items():
+        value = getattr(architecture, name)
+        _require(
+            typing.get_origin(kind) is not Literal or value in typing.get_args(kind),
+            f"{name} = {value!r} is not {options.describe_type(kind)}.",
+        )
 
 
 def _divisible_hint(d_model: int, n_heads: int) -> str:

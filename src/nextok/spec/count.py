@@ -91,11 +91,22 @@ def _part(name: str) -> str:
 
 def _kept_activations(config: ModelConfig) -> int:
     """Floats a token leaves for the backward pass: what each operation must remember of its inputs."""
-    D, F, heads = config.d_model, config.d_ff, config.n_heads * config.d_head
-    norms = 4 * D  # input and output of the two norms; the outputs feed the linear maps
-    rotated = heads + config.n_kv_heads * config.d_head if config.position == "rope" or config.qk_norm else 0
-    attention = config.qkv_width + rotated * (1 + config.qk_norm) + heads
-    feed_forward = config.up_width + F + (F if config.mlp in ("swiglu", "relu2") else 0)
+    D, V = config.d_model, config.vocab_size
+    norm = 2 * D if config.norm == "layernorm" else 3 * D  # input and output; RMSNorm also the value before its gain
     dropped = 2 * D if config.dropout else 0
-    head = 2 * D + 2 * config.vocab_size  # final norm; logits and their log-softmax
-    return config.n_layers * (norms + attention + feed_forward + dropped) + head
+    head = norm + 2 * V + (V if config.logit_softcap else 0)  # logits and their log-softmax; the tanh
+    return config.n_layers * (2 * norm + _kept_attention(config) + _kept_feed_forward(config) + dropped) + head
+
+
+def _kept_attention(config: ModelConfig) -> int:
+    heads, kv_heads = config.n_heads * config.d_head, config.n_kv_heads * config.d_head
+    turned = (config.position == "rope") or config.qk_norm
+    copies = (turned + config.qk_norm) * (heads + kv_heads)
+    shared = 2 * heads if config.n_kv_heads < config.n_heads else 0  # keys and values, one for each query head
+    weights = 3 * config.n_heads * config.context if config.dropout else 0  # dropping them makes torch keep them
+    return config.qkv_width + copies + shared + weights + heads
+
+
+def _kept_feed_forward(config: ModelConfig) -> int:
+    kept = {"gelu": 2, "gelu_tanh": 2, "relu": 1, "relu2": 2, "swiglu": 4}  # ReLU remembers its output alone
+    return kept[config.mlp] * config.d_ff

@@ -1,1 +1,35 @@
-"""Room tokenizer."""
+"""Text to ids and back: characters, bytes, trained byte-level BPE, GPT-2's BPE, each saved as one tokenizer.json.
+
+Not here: reading files and documents (`nextok.corpus`), choosing the next id (`nextok.decode`).
+"""
+
+from nextok.tokenizer.build import byte_level_bpe, byte_tokenizer, char_tokenizer, train_bpe
+from nextok.tokenizer.characters import Unknown
+from nextok.tokenizer.choice import TokenizerChoice, build_tokenizer, check_fits, parse_choice
+from nextok.tokenizer.download import download_gpt2
+from nextok.tokenizer.gpt2 import gpt2_tokenizer
+from nextok.tokenizer.pretrained import tokenizer_config
+from nextok.tokenizer.stream import TextStream
+from nextok.tokenizer.text_rules import TextRules, well_formed
+from nextok.tokenizer.tokenizer import END_OF_TEXT, Tokenizer, UnknownIdWarning
+
+__all__ = [
+    "END_OF_TEXT",
+    "TextRules",
+    "TextStream",
+    "Tokenizer",
+    "TokenizerChoice",
+    "Unknown",
+    "UnknownIdWarning",
+    "build_tokenizer",
+    "byte_level_bpe",
+    "byte_tokenizer",
+    "char_tokenizer",
+    "check_fits",
+    "download_gpt2",
+    "gpt2_tokenizer",
+    "parse_choice",
+    "tokenizer_config",
+    "train_bpe",
+    "well_formed",
+]

@@ -1,1 +1,26 @@
-"""Room train."""
+"""Training: steps, schedule, optimizer, the loop, resume. What it reads and writes belongs to lower rooms.
+
+`run` is what `nextok train` calls; `resume` goes on where a run stopped.
+"""
+
+from nextok.train.config import RunOptions, TrainConfig, run_options
+from nextok.train.events import Event, Hook, Logged, Message, Request, Sampled, Saved, StepDone
+from nextok.train.run import RunResult, resume, run, saved_options
+
+__all__ = [
+    "Event",
+    "Hook",
+    "Logged",
+    "Message",
+    "Request",
+    "RunOptions",
+    "RunResult",
+    "Sampled",
+    "Saved",
+    "StepDone",
+    "TrainConfig",
+    "resume",
+    "run",
+    "run_options",
+    "saved_options",
+]

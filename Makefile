@@ -1,0 +1,66 @@
+# Every command that CI, contributors and the README use. `make` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test test-slow lint format check bench docs report clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+quickstart: $(VENV)/.for-use  ## set up, then train on Python's standard library for two minutes
+	$(BIN)/nextok quickstart
+
+test: $(VENV)/.for-test  ## set up, then run every test but the slow ones
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.for-test  ## the tests that take longer than a few seconds each
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.for-test  ## formatting, style, types, and the floors of the house
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.for-test  ## write the formatting that lint asks for
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: lint test  ## what CI runs
+
+bench: $(VENV)/.for-bench  ## measure start-up, sampling and training against the machine's own limits
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/training.py
+
+docs: $(VENV)/.for-docs  ## build the documentation site into site/
+	$(BIN)/mkdocs build --strict
+
+report: $(VENV)/.for-test  ## the largest files and the slowest tests
+	@git ls-files 'src/*.py' | xargs wc -l | sort -rn | sed -n '2,11p'
+	$(BIN)/python -m pytest --quiet --durations=10
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.for-use: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) .
+	@touch $@
+
+$(VENV)/.for-test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) '.[test]'
+	@touch $@ $(VENV)/.for-use
+
+$(VENV)/.for-bench: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) '.[bench]'
+	@touch $@
+
+$(VENV)/.for-docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) '.[docs]'
+	@touch $@

@@ -1,0 +1,20 @@
+"""Train, look inside, plan, check, run and serve decoder-only GPTs.
+
+`nextok.load(MODEL)` opens a model with its tokenizer; importing the package loads nothing heavy.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nextok.loaded import LoadedModel, load
+
+__version__ = "0.1.0"
+__all__ = ["LoadedModel", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("load", "LoadedModel"):
+        from nextok import loaded  # noqa: PLC0415 - torch is loaded with the first model, not with the package
+
+        return getattr(loaded, name)
+    raise AttributeError(f"module 'nextok' has no attribute {name!r}")

@@ -1,0 +1,91 @@
+"""`nextok VERB ...`: finds the verb, and turns errors into one sentence and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 bad input, 130 and 143 stopped by Ctrl-C and SIGTERM. `--debug` shows the traceback.
+"""
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import nextok
+from nextok.config import unknown_name
+from nextok.errors import NextokError
+
+VERBS = {
+    "quickstart": "train on Python's own standard library for two minutes, and see what comes out",
+    "train": "text to a trained model in a run directory",
+    "prepare": "text to token shards and a report, without training",
+    "generate": "continue a prompt",
+    "info": "parameters, FLOPs and memory of a model, exactly",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    _replace_unencodable()
+    signal.signal(signal.SIGTERM, _terminated)  # outside the training loop there is nothing to save
+    try:
+        return _dispatch(arguments)
+    except NextokError as error:
+        if debug:
+            raise
+        print(f"nextok: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        print("nextok: interrupted; nothing was left half-written.", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains while closing it
+        return 0
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if arguments[0] in ("--version", "-V"):
+        print(f"nextok {nextok.__version__}")
+        return 0
+    verb, *rest = arguments
+    if verb not in VERBS:
+        hint = unknown_name(verb, VERBS).hint
+        print(f"nextok: there is no command {verb!r}. {hint.replace('Known names', 'Commands')}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"nextok.cli.{verb}")
+    return int(module.main(rest))
+
+
+def _help() -> str:
+    width = max(len(verb) for verb in VERBS)
+    rows = [f"  {verb:<{width}}  {about}" for verb, about in VERBS.items()]
+    return "\n".join(
+        [
+            f"nextok {nextok.__version__}: train, look inside, run and serve decoder-only GPTs.",
+            "",
+            "usage: nextok COMMAND [options]     nextok COMMAND --help",
+            "",
+            *rows,
+            "",
+            "every command: --debug shows where an error came from. Start with: nextok quickstart",
+        ]
+    )
+
+
+def _replace_unencodable() -> None:
+    """Lets a console that cannot show a character show a mark instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,61 @@
+"""`nextok quickstart`: the main job on an embedded default, from nothing to a model that writes Python."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nextok.cli.options import parse
+from nextok.cli.train import exit_code, next_commands, train
+from nextok.loaded import load
+from nextok.report import make_console
+from nextok.spec import PRESETS
+from nextok.train import RunOptions, run_options
+
+ABOUT = "Train a small GPT on Python's own standard library, draw its curves, and let it write."
+_PROMPT = "def main("
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arguments:
+    """Options of the command."""
+
+    minutes: float = 2.0
+    """Time for training and its calibration."""
+    out: Path = Path("runs/quickstart")
+    """Run directory to write."""
+    seed: int = 1337
+    """Of everything that is drawn."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command and returns its exit code."""
+    arguments = parse(Arguments, argv, verb="quickstart", about=ABOUT)
+    result = train(quickstart_options(arguments), command=shlex.join(["nextok", "quickstart", *argv]))
+    if result.stopped_by:
+        return exit_code(result)
+    console = make_console()
+    continued = load(result.path).generate(_PROMPT, max_new_tokens=120, temperature=0.7, overflow="slide")
+    console.print(f"\nIt continues {_PROMPT!r}:\n")
+    console.print(_PROMPT + continued.text)
+    console.print(f"\nLoss curves: {result.path / 'plots' / 'loss.png'}\n\nTry next:")
+    for command in [*next_commands(result.path), "nextok train YOUR_TEXT.txt --minutes 5 --out runs/mine"]:
+        console.print(f"  {command}")
+    return 0
+
+
+def quickstart_options(arguments: Arguments) -> RunOptions:
+    """Returns the run that the command stands for: a vocabulary and a model that two minutes can fill."""
+    return run_options(
+        {
+            "sources": ("python-stdlib",),
+            "out": str(arguments.out),
+            "preset": "quick",
+            "recipe": "modern",
+            "tokenizer": f"bpe:{PRESETS['quick'].vocab_size}",
+            "minutes": arguments.minutes,
+            # 2 % of the library is 250 kB of text: enough to score on, and quick to score
+            "corpus": {"val_fraction": 0.02},
+            "train": {"seed": arguments.seed, "batch_size": 16},
+        }
+    )

@@ -1,0 +1,76 @@
+"""`nextok train SOURCE... --out DIR`: text to a trained model in a run directory."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from nextok.checkpoint import RunDirectory, read_metrics
+from nextok.cli.options import cache_folder, parse, read_early
+from nextok.cli.watch import Watch
+from nextok.errors import InputError
+from nextok.files import to_json
+from nextok.report import make_console
+from nextok.train import RunOptions, RunResult, resume, run, run_options, saved_options
+
+ABOUT = (
+    "Train on files, folders, globs or a named corpus (python-stdlib, tinyshakespeare). "
+    "--config FILE.toml and --set name=value set options too; --resume goes on with the run in --out; "
+    "--json prints the result as one object."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arguments(RunOptions):
+    """The options of a run, with the sources first and without a flag."""
+
+    sources: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Files, folders, globs, a named corpus (python-stdlib, tinyshakespeare), or a prepared corpus folder."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command and returns its exit code."""
+    as_json = "--json" in argv
+    early = read_early(RunOptions, [argument for argument in argv if argument != "--json"])
+    if early.resume and early.out is None:
+        raise InputError("--resume needs --out DIR, the run to go on with.", "Add --out runs/NAME.")
+    default = saved_options(early.out) if early.resume and early.out else run_options(early.values)
+    defaults = Arguments(**{field.name: getattr(default, field.name) for field in fields(RunOptions)})
+    options = parse(Arguments, early.rest, verb="train", about=ABOUT, default=defaults)
+    command = shlex.join(["nextok", "train", *argv])
+    result = train(options, command=command, resumed=early.resume, quiet=as_json)
+    if as_json:
+        print(to_json(asdict(result), indent=2))
+    return exit_code(result)
+
+
+def train(options: RunOptions, *, command: str, resumed: bool = False, quiet: bool = False) -> RunResult:
+    """Trains while showing what happens; quiet keeps standard output for the result."""
+    console = make_console(sys.stderr if quiet else None)  # with --json, standard output is for the object alone
+    past = read_metrics(RunDirectory(options.out).metrics) if resumed else ()
+    with Watch(console, options.out.name, past) as watch:
+        if resumed:
+            result = resume(options, hooks=[watch])
+        else:
+            result = run(options, cache=cache_folder(), command=command, hooks=[watch], on_prepare=watch.preparing)
+    watch.summary(result)
+    return result
+
+
+def exit_code(result: RunResult) -> int:
+    """Returns 0, or the code of the signal that stopped the run: 130 for Ctrl-C, 143 for SIGTERM."""
+    return {"SIGINT": 130, "SIGTERM": 143}.get((result.stopped_by or "").split(" ")[0], 0)
+
+
+def next_commands(path: Path) -> list[str]:
+    """Returns what to try with a trained run."""
+    folder = shlex.quote(str(path))
+    return [
+        f"nextok generate {folder} --prompt 'def main('",
+        f"nextok generate {folder} --prompt 'def main(' --explain --max-new-tokens 5",
+        f"nextok info {folder}",
+    ]

@@ -1,0 +1,151 @@
+"""The options of a training run, and the recipe that fills them where the user says nothing."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from nextok import config as options
+from nextok import units
+from nextok.corpus import CorpusConfig
+from nextok.errors import ConfigError
+from nextok.spec import Architecture, architecture, read_recipe
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig:
+    """How weights change: optimizer, schedule, batch, and what happens between steps."""
+
+    batch_size: int = 12
+    """Sequences a step, over all micro-batches and processes; at least 1. Source: nanoGPT's CPU flags."""
+    micro_batch_size: int = 0
+    """Sequences a forward pass; gradients of several are accumulated. 0: the whole batch at once."""
+    lr: float = 1e-3
+    """Peak learning rate, reached at the end of the warm-up; above 0. Source: nanoGPT, Shakespeare characters."""
+    min_lr: float = 1e-4
+    """Learning rate of the last step; 0 to lr. Source: nanoGPT."""
+    warmup_steps: int = 100
+    """Steps over which the rate rises, from lr / (warmup_steps + 1); at least 0."""
+    schedule: Literal["cosine", "linear", "wsd", "constant"] = "cosine"
+    """Way down from lr to min_lr: half a cosine, a line, or level first and a line over the last part (wsd)."""
+    decay_fraction: float = 0.6
+    """Share of the steps that wsd spends going down; in (0, 1]. Source: nanochat's warmdown, 0.4 to 0.65."""
+    beta1: float = 0.9
+    """AdamW's first decay rate; in [0, 1)."""
+    beta2: float = 0.99
+    """AdamW's second decay rate; in [0, 1). Source: nanoGPT, for few tokens a step."""
+    adam_eps: float = 1e-8
+    """AdamW's epsilon; above 0."""
+    weight_decay: float = 0.1
+    """Decay of matrices and embeddings; biases and norms never decay. Source: nanoGPT."""
+    grad_clip: float = 1.0
+    """Largest norm of the whole gradient; 0: no clipping."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """bf16: matrix products in bfloat16, weights and optimizer in float32. On a CPU it pays for large widths only."""
+    compile: bool = False
+    """Compile the model with torch.compile; where that fails the run says so and goes on without."""
+    device: str = "auto"
+    """`cpu`, `cuda`, `mps`, or the best there is."""
+    threads: int = 0
+    """Threads of torch; 0: one a core this process may use."""
+    log_every_steps: int = 10
+    """Steps between lines of metrics.jsonl; at least 1."""
+    eval_every_steps: int = 0
+    """Steps between evaluations of the whole validation split; 0: ten times a run."""
+    save_every_steps: int = 0
+    """Steps between checkpoints; 0: with each evaluation."""
+    keep_last: int = 2
+    """Checkpoints kept besides the best one; at least 1."""
+    sample_tokens: int = 120
+    """Tokens of the sample written at each evaluation; 0: no samples."""
+    sample_prompt: str = "\n"
+    """Text the samples start from."""
+    non_finite: Literal["stop", "skip"] = "stop"
+    """What a loss or gradient of NaN or infinity does: stop the run, or skip that batch and say so."""
+    pause_after_steps: int = 0
+    """Save and stop after this step, as if interrupted, for `--resume` to go on; 0: run to the end."""
+    seed: int = 1337
+    """Of first weights, order of batches, dropout and samples."""
+
+    def __post_init__(self) -> None:
+        at_least = {"batch_size": 1, "log_every_steps": 1, "keep_last": 1}
+        counts = ("micro_batch_size", "warmup_steps", "threads", "eval_every_steps", "save_every_steps")
+        at_least |= dict.fromkeys((*counts, "sample_tokens", "pause_after_steps", "seed"), 0)
+        for name, least in at_least.items():
+            _require(getattr(self, name) >= least, f"{name} = {getattr(self, name)} is below {least}.")
+        _require(0 < self.lr < math.inf, f"lr = {self.lr} is not a positive number.")
+        _require(0 <= self.min_lr <= self.lr, f"min_lr = {self.min_lr} is not between 0 and lr = {self.lr}.")
+        _require(0 < self.decay_fraction <= 1, f"decay_fraction = {self.decay_fraction} is not in (0, 1].")
+        _require(0 <= self.beta1 < 1, f"beta1 = {self.beta1} is not in [0, 1).")
+        _require(0 <= self.beta2 < 1, f"beta2 = {self.beta2} is not in [0, 1).")
+        _require(0 < self.adam_eps < math.inf, f"adam_eps = {self.adam_eps} is not a positive number.")
+        _require(0 <= self.weight_decay < math.inf, f"weight_decay = {self.weight_decay} is not 0 or more.")
+        _require(0 <= self.grad_clip < math.inf, f"grad_clip = {self.grad_clip} is not 0 or more.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunOptions:
+    """Everything a run is a function of, and where it goes."""
+
+    sources: tuple[str, ...] = ()
+    """Files, folders, globs, a named corpus (python-stdlib, tinyshakespeare), or a prepared corpus folder."""
+    out: Path = Path("runs/run")
+    """Run directory to write; must not hold a run yet unless resumed."""
+    preset: str = "nano"
+    """Size: layers, width, heads, context."""
+    recipe: str = "modern"
+    """Block type and training settings: classic (GPT-2 as nanoGPT trains it) or modern."""
+    tokenizer: str = "bpe:1024"
+    """char, byte, bpe:SIZE (trained on the corpus), gpt2, or the path of a tokenizer.json."""
+    steps: int | None = None
+    """Length of the run in steps; none: the recipe's, unless minutes or tokens say."""
+    tokens: str | None = None
+    """Length of the run in training tokens, such as 20M."""
+    minutes: float | None = None
+    """Length of the run in minutes on this machine, measured before it starts; final evaluation included."""
+    model: Architecture = field(default_factory=Architecture)
+    """Single parts and sizes, over those of the preset and the recipe."""
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    """How the text is read and split."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """How the weights change."""
+
+    def __post_init__(self) -> None:
+        lengths = [name for name in ("steps", "tokens", "minutes") if getattr(self, name) is not None]
+        _require(len(lengths) <= 1, f"the length of the run is given twice: {' and '.join(lengths)}.")
+        _require(self.steps is None or self.steps >= 1, f"steps = {self.steps} is below 1.")
+        _require(self.minutes is None or 0 < self.minutes < math.inf, f"minutes = {self.minutes} is not above 0.")
+        if self.tokens is not None:
+            units.parse_count(self.tokens)
+
+
+def run_options(values: Mapping[str, Any]) -> RunOptions:
+    """Returns the options from plain values, with preset and recipe under everything they do not say.
+
+    Raises:
+        ConfigError: for an unknown name or a value that does not fit.
+    """
+    given = dict(values)
+    preset, recipe = given.get("preset", "nano"), given.get("recipe", "modern")
+    recipe_tables = read_recipe(recipe)
+    model = options.to_mapping(architecture(preset, recipe, _table(given, "model")))
+    train = {**recipe_tables["train"], **_table(given, "train")}
+    return options.from_mapping(RunOptions, {**given, "model": model, "train": train})
+
+
+def recipe_steps(recipe: str) -> int:
+    """Returns the length of a run for which nothing else is said."""
+    return int(read_recipe(recipe)["run"]["steps"])
+
+
+def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = values.get(name, {})
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{name} = {table!r} is not a table of options.")
+    return table
+
+
+def _require(holds: bool, message: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not holds:
+        raise ConfigError(f"This run cannot start: {message}")

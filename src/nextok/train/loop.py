@@ -1,0 +1,164 @@
+"""The loop: steps, and between them evaluations, lines of metrics, samples and checkpoints.
+
+What is learned is a function of (config, seed, corpus) alone: hooks see records, evaluation draws nothing from the
+streams of training, and a run that stops anywhere goes on with the same bits.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nextok.checkpoint import RunDirectory, save_snapshot
+from nextok.corpus import Batches, TokenSplit
+from nextok.evals import evaluate_loss
+from nextok.interop import write_weights_file
+from nextok.model import weight_arrays
+from nextok.spec import count
+from nextok.tokenizer import Tokenizer
+from nextok.train.config import TrainConfig
+from nextok.train.events import Hook, Logged, Message, Request, Sampled, Saved, StepDone, emit
+from nextok.train.samples import write_sample
+from nextok.train.schedule import learning_rate
+from nextok.train.state import TrainState
+from nextok.train.step import Forward, StepResult, micro_batches, non_finite_error, train_step
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """The part of a run that does not change."""
+
+    run: RunDirectory
+    config: TrainConfig
+    steps: int
+    batches: Batches
+    validation: TokenSplit | None
+    tokenizer: Tokenizer
+    forward: Forward
+
+    def evaluate_at(self, step: int) -> bool:
+        """Whether the validation loss is measured after this step: at the end, and ten times a run if not told."""
+        every = self.config.eval_every_steps or -(-self.steps // 10)
+        return step == self.steps or step % every == 0
+
+    def save_at(self, step: int) -> bool:
+        """Whether a checkpoint follows this step, whatever was measured."""
+        every = self.config.save_every_steps
+        return step == self.steps or (step % every == 0 if every else self.evaluate_at(step))
+
+
+def train(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> Request:
+    """Trains to the last step, or to the first request to stop; returns that request.
+
+    Raises:
+        NonFiniteError: if loss or gradient became NaN or infinite and the policy is to stop.
+        DiskError: if a checkpoint could not be written; the one before is kept.
+    """
+    progress = _Progress(state, setting)
+    state.model.train()
+    while state.step < setting.steps:
+        result = _step(state, setting, hooks, progress)
+        request = emit(_step_done(state, setting, result), hooks)
+        if state.step == setting.config.pause_after_steps:
+            request |= Request(stop=True, reasons=("pause_after_steps",))
+        measured, best = _evaluate(state, setting) if setting.evaluate_at(state.step) else ({}, False)
+        if measured or state.step % setting.config.log_every_steps == 0 or request.stop:
+            emit(Logged(record=progress.line() | measured), hooks)
+        if best or setting.save_at(state.step) or request.stop:
+            _save(state, setting, hooks, best=best)
+        if measured and setting.config.sample_tokens:
+            text = write_sample(state.model, setting.tokenizer, state.step, setting.config)
+            emit(Sampled(step=state.step, text=text), hooks)
+        if request.stop:
+            return request
+    return Request()
+
+
+@dataclass(slots=True)
+class _SinceLastLine:
+    """What a line of metrics sums up."""
+
+    losses: list[float] = field(default_factory=list)
+    grad_norm: float | None = None
+    lr: float = 0.0
+    steps: int = 0
+    busy_s: float = 0.0
+
+
+class _Progress:
+    """Makes the lines of metrics: of the steps since the last line, and of the whole run."""
+
+    def __init__(self, state: TrainState, setting: Setting) -> None:
+        self._state, self._setting = state, setting
+        self._flops_per_token = count(state.model.config).training_flops_per_token
+        self._batch_tokens = setting.config.batch_size * state.model.config.context
+        self._started, self._before = time.perf_counter(), state.seconds
+        self._since = _SinceLastLine()
+
+    def add(self, result: StepResult, lr: float, seconds: float) -> None:
+        self._state.seconds = self._before + time.perf_counter() - self._started
+        since = self._since
+        since.lr, since.steps, since.busy_s = lr, since.steps + 1, since.busy_s + seconds
+        if result.finite:
+            since.losses.append(result.loss)
+            since.grad_norm = result.grad_norm
+
+    def line(self) -> dict[str, Any]:
+        since, self._since = self._since, _SinceLastLine()
+        tokens_per_s = since.steps * self._batch_tokens / since.busy_s
+        samples = self._state.step * self._setting.config.batch_size
+        return {
+            "step": self._state.step,
+            "tokens": self._state.step * self._batch_tokens,
+            "epoch": round(self._setting.batches.order.epoch(samples), 4),
+            "seconds": round(self._state.seconds, 3),
+            "train_loss": sum(since.losses) / len(since.losses) if since.losses else None,
+            "lr": since.lr,
+            "grad_norm": since.grad_norm,
+            "tokens_per_s": round(tokens_per_s, 1),
+            "flops_per_s": round(tokens_per_s * self._flops_per_token),
+        }
+
+
+def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: _Progress) -> StepResult:
+    config = setting.config
+    started = time.perf_counter()
+    first_sample = state.step * config.batch_size
+    batch = micro_batches(setting.batches, first_sample, config)
+    lr = learning_rate(state.step, setting.steps, config)
+    result = train_step(
+        state.model, setting.forward, state.optimizer, batch, lr=lr, first_sample=first_sample, config=config
+    )
+    if not result.finite:
+        error = non_finite_error(result, state.step + 1, first_sample, batch)
+        if config.non_finite == "stop":
+            raise error
+        emit(Message(text=f"{error.message} Skipped.", warning=True), hooks)
+    state.step += 1
+    state.updates += result.finite
+    progress.add(result, lr, time.perf_counter() - started)
+    return result
+
+
+def _step_done(state: TrainState, setting: Setting, result: StepResult) -> StepDone:
+    return StepDone(step=state.step, steps=setting.steps, train_loss=result.loss, skipped=not result.finite)
+
+
+def _evaluate(state: TrainState, setting: Setting) -> tuple[dict[str, Any], bool]:
+    """Returns what was measured, and whether it is the best so far; without a validation split, the last is."""
+    if setting.validation is None:
+        return {}, True
+    report = evaluate_loss(state.model, setting.validation)
+    best = state.best_loss is None or report.nats_per_token < state.best_loss
+    if best:
+        state.best_loss, state.best_step = report.nats_per_token, state.step
+    measured = {"val_loss": report.nats_per_token, "val_bits_per_byte": report.bits_per_byte}
+    return measured, best
+
+
+def _save(state: TrainState, setting: Setting, hooks: Sequence[Hook], *, best: bool) -> None:
+    """Writes a checkpoint, and the run's own weights if they are the best or the first."""
+    folder = save_snapshot(setting.run, state.to_snapshot(), keep_last=setting.config.keep_last, best=best)
+    if best or not setting.run.weights.exists():
+        write_weights_file(setting.run.path, state.model.config, weight_arrays(state.model))
+    emit(Saved(step=state.step, folder=folder, best=best), hooks)

@@ -1,0 +1,205 @@
+"""Run directories against transformers, both ways: its models read here, our models loaded there.
+
+The oracle takes seconds to import, so all that needs it is in this file.
+"""
+
+import logging
+import warnings
+
+import pytest
+import torch
+
+from nextok.interop import load_model, model_weights, read_directory, write_directory
+from nextok.model import build
+from nextok.spec import ModelConfig, preset_config
+from nextok.tokenizer import byte_tokenizer
+
+CLOSE = 1e-5
+LLAMA = {"norm": "rmsnorm", "position": "rope", "mlp": "swiglu", "bias": False}
+SIZE = {"n_layers": 2, "d_model": 64, "n_heads": 4, "context": 24, "vocab_size": 50}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Keeps threads from waiting for each other over matrices of 64 columns."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    with warnings.catch_warnings():  # of the library's own imports
+        warnings.simplefilter("ignore")
+        import transformers
+        from transformers import (
+            AutoModelForCausalLM,
+            AutoTokenizer,
+            GPT2LMHeadModel,
+            LlamaForCausalLM,
+            Qwen3ForCausalLM,
+        )
+
+        assert all((AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM, Qwen3ForCausalLM))
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+@pytest.fixture(name="ids_BT")
+def ids():
+    return torch.randint(0, 50, (2, 12), generator=torch.Generator().manual_seed(0))
+
+
+def logits_of(model, ids_BT):
+    with torch.no_grad():
+        out = model(ids_BT)
+    return out if isinstance(out, torch.Tensor) else out.logits
+
+
+def greedy(model, ids_BT, steps=8):
+    """Returns the ids with the likeliest next ones appended, by whole forward passes."""
+    for _ in range(steps):
+        ids_BT = torch.cat([ids_BT, logits_of(model, ids_BT)[:, -1:].argmax(-1)], dim=1)
+    return ids_BT
+
+
+def foreign_models(hf):
+    """Yields models of every supported family as transformers makes them."""
+    size = {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 24, "vocab_size": 50, "bos_token_id": 0}
+    size["eos_token_id"] = 0
+    for activation in ("gelu_new", "gelu", "relu"):
+        yield f"gpt2-{activation}", hf.GPT2LMHeadModel, hf.GPT2Config(**size, activation_function=activation)
+    untied = hf.GPT2Config(**size, n_inner=40, tie_word_embeddings=False, layer_norm_epsilon=1e-3)
+    yield "gpt2-untied", hf.GPT2LMHeadModel, untied
+    size = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 50}
+    size |= {"max_position_embeddings": 24, "num_attention_heads": 4, "num_key_value_heads": 2}
+    yield "llama-gqa", hf.LlamaForCausalLM, hf.LlamaConfig(**size)
+    biased = hf.LlamaConfig(**size, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)
+    yield "llama-biases", hf.LlamaForCausalLM, biased
+    rope = {"rope_type": "default", "rope_theta": 5e5}
+    yield "qwen3-gqa", hf.Qwen3ForCausalLM, hf.Qwen3Config(**size, head_dim=24, rope_parameters=rope)
+    tied = hf.Qwen3Config(**size, head_dim=16, tie_word_embeddings=True, rms_norm_eps=1e-4)
+    yield "qwen3-tied", hf.Qwen3ForCausalLM, tied
+
+
+FOREIGN = [
+    "gpt2-gelu_new",
+    "gpt2-gelu",
+    "gpt2-relu",
+    "gpt2-untied",
+    "llama-gqa",
+    "llama-biases",
+    "qwen3-gqa",
+    "qwen3-tied",
+]
+
+
+@pytest.fixture
+def foreign(transformers, request):
+    """Returns the named model, every weight random and large enough to tell right from wrong."""
+    made = {name: (cls, config) for name, cls, config in foreign_models(transformers)}
+    assert list(made) == FOREIGN
+    cls, config = made[request.param]
+    model = cls(config).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, indirect=True)
+def test_a_model_of_transformers_computes_the_same_here(foreign, ids_BT, tmp_path):
+    foreign.save_pretrained(tmp_path)
+    ours = load_model(tmp_path)
+    assert torch.allclose(logits_of(ours, ids_BT), logits_of(foreign, ids_BT), rtol=0, atol=CLOSE)
+    assert torch.equal(greedy(ours, ids_BT), greedy(foreign, ids_BT))
+
+
+@pytest.mark.parametrize("foreign", ["gpt2-gelu_new", "qwen3-gqa"], indirect=True)
+def test_shards_of_transformers_are_read(foreign, ids_BT, tmp_path):
+    foreign.save_pretrained(tmp_path, max_shard_size="50KB")
+    assert not (tmp_path / "model.safetensors").exists()
+    assert torch.allclose(logits_of(load_model(tmp_path), ids_BT), logits_of(foreign, ids_BT), rtol=0, atol=CLOSE)
+
+
+OURS = {
+    "lesson": ModelConfig(vocab_size=50, d_model=64, context=24, mlp="gelu", tied_head=False, init="torch"),
+    "classic": ModelConfig(**SIZE, dropout=0.1),
+    "classic-without-biases": ModelConfig(**SIZE, bias=False, d_ff=40, norm_eps=1e-3),
+    "classic-relu": ModelConfig(**SIZE, mlp="relu"),
+    "classic-relu2": ModelConfig(**SIZE, mlp="relu2"),
+    "llama": ModelConfig(**SIZE, **LLAMA, n_kv_heads=2, rope_base=5e5),
+    "llama-biases": ModelConfig(**{**SIZE, **LLAMA, "bias": True}, d_head=6, tied_head=False),
+    "modern": ModelConfig(**SIZE, **LLAMA, qk_norm=True, norm_eps=1e-6),
+    "modern-gqa": ModelConfig(
+        **{**SIZE, "n_heads": 3}, **LLAMA, qk_norm=True, n_kv_heads=1, d_head=24, tied_head=False
+    ),
+}
+
+
+@pytest.fixture
+def ours(request):
+    model = build(OURS[request.param], seed=5).eval()
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+@pytest.mark.parametrize("ours", OURS, indirect=True)
+def test_our_model_computes_the_same_in_transformers(ours, ids_BT, tmp_path, transformers, caplog):
+    written = write_directory(tmp_path, ours.config, model_weights(ours))
+    assert written.reason == ""
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)  # it does not propagate to the root
+    try:
+        theirs, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert not any(report.values()), report
+    assert not caplog.records, caplog.text
+    assert torch.allclose(logits_of(theirs, ids_BT), logits_of(ours, ids_BT), rtol=0, atol=CLOSE)
+    assert torch.equal(greedy(theirs, ids_BT), greedy(ours, ids_BT))
+    generated = theirs.generate(ids_BT, do_sample=False, top_k=None, max_new_tokens=8, pad_token_id=0)
+    assert torch.equal(generated, greedy(ours, ids_BT))
+
+
+@pytest.mark.parametrize("ours", ["classic", "classic-without-biases", "llama", "modern-gqa"], indirect=True)
+def test_what_transformers_saves_of_our_model_is_still_ours(ours, tmp_path, transformers):
+    write_directory(tmp_path / "a", ours.config, model_weights(ours))
+    transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "a").save_pretrained(tmp_path / "b")
+    config, weights = read_directory(tmp_path / "b")
+    assert config == ours.config
+    assert all((weights[name] == array).all() for name, array in model_weights(ours).items())
+
+
+def test_sampling_in_transformers_is_on_and_unfiltered(tmp_path, transformers):
+    model = build(OURS["classic"], seed=0)
+    write_directory(tmp_path, model.config, model_weights(model), generation={"temperature": 0.8})
+    options = transformers.GenerationConfig.from_pretrained(tmp_path)
+    assert (options.do_sample, options.top_k, options.temperature) == (True, 0, 0.8)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert theirs.generate(torch.zeros(1, 2, dtype=torch.long), max_new_tokens=2, pad_token_id=0).shape == (1, 4)
+
+
+def test_the_tokenizer_of_a_directory_gives_the_same_ids(tmp_path, transformers):
+    tokenizer = byte_tokenizer()
+    config = preset_config("nano", "modern", vocab_size=tokenizer.vocab_size)
+    model = build(config, seed=0)
+    write_directory(tmp_path, config, model_weights(model), tokenizer)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("Don't ? stop", "  two\n\nlines ", "größe 👍"):
+        assert theirs(text)["input_ids"] == tokenizer.encode(text).tolist()
+        assert theirs.decode(tokenizer.encode(text).tolist()) == text
+    assert theirs.model_max_length == config.context
+    assert theirs.eos_token_id == tokenizer.end_of_text
+
+
+def test_a_model_without_family_is_refused_by_transformers_rather_than_misread(tmp_path, transformers):
+    model = build(ModelConfig(vocab_size=9, norm_placement="after"), seed=0)
+    assert write_directory(tmp_path, model.config, model_weights(model)).family == "nextok"
+    with pytest.raises(ValueError, match="nextok"):
+        transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
