@@ -60,7 +60,7 @@ MODELS: dict[str, dict[str, object]] = {
     "relu2, capped": {"mlp": "relu2", "logit_softcap": 2.0},
     "rmsnorm after, rope": {"norm": "rmsnorm", "norm_placement": "after", "position": "rope"},
     "learned, qk-norm": {"qk_norm": True, "n_kv_heads": 2, "mlp": "swiglu"},
-    "one of each": {"n_layers": 1, "n_heads": 1, "d_model": 4, "d_ff": 5, "context": 8},
+    "one of each": {"n_layers": 1, "n_heads": 1, "d_model": 4, "d_ff": 5},
     "dropout": {"dropout": 0.5},
 }
 

@@ -44,6 +44,7 @@ class Options:
     level: Literal[1, 2] = 1
     out: Path = Path("runs")
     log: Path | None = None
+    note: str | None = None
     stops: tuple[str, ...] = ()
     betas: tuple[float, float] = (0.9, 0.95)
     bias: tuple[tuple[int, float], ...] = ()
@@ -194,6 +195,7 @@ def test_plain_values_hold_nothing_but_plain_types() -> None:
         ("prompt=1e5", {"prompt": "1e5"}),
         ("prompt=none", {"prompt": "none"}),
         ("prompt=true", {"prompt": "true"}),
+        ("note=none", {"note": "none"}),
         ("prompt=", {"prompt": ""}),
         ("prompt= two words ", {"prompt": " two words "}),
         ("steps=007", {"steps": 7}),

@@ -79,6 +79,19 @@ def test_until_the_end_a_reader_sees_the_old_file(tmp_path: Path) -> None:
     assert (seen, path.read_bytes()) == ([b"old"], b"new")
 
 
+def test_content_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a)))
+    write_text(tmp_path / "a.txt", "text")
+    assert calls == ["fsync", "replace", "fsync"], "the file, the rename, and the folder that holds the rename"
+    calls.clear()
+    with folder_atomically(tmp_path / "step-5") as aside:
+        (aside / "weights").touch()
+    assert calls == ["fsync", "fsync", "replace", "fsync"]
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_is_said_and_the_old_file_stays(tmp_path: Path, code: int) -> None:
     path = tmp_path / "a.bin"

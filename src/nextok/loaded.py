@@ -17,9 +17,9 @@ from jaxtyping import Float32, Int64
 from numpy.typing import NDArray
 
 from nextok import config as options
+from nextok.checkpoint import RunDirectory
 from nextok.decode import Event, Generation, SamplingConfig, generate, stream
 from nextok.errors import ConfigError
-from nextok.checkpoint import RunDirectory
 from nextok.interop import load_model
 from nextok.model import GPT, TorchDecoder
 from nextok.spec import ModelConfig

@@ -5,12 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from nextok.corpus import CorpusConfig, PreparedCorpus, prepare
-
-settings.register_profile("patient", deadline=None)  # a busy machine is no reason to fail
-settings.load_profile("patient")
 
 
 @pytest.fixture

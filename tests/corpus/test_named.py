@@ -20,7 +20,7 @@ def server(tmp_path, monkeypatch):
     requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802 - name of the base class
+        def do_GET(self):
             requests.append(self.path)
             body = {"/right": TEXT, "/wrong": b"login page"}.get(self.path)
             self.send_response(200 if body else 404)

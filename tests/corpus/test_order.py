@@ -25,7 +25,8 @@ def test_a_permutation_of_billions_needs_no_memory():
     size = 10**12 + 7
     images = permute(np.arange(1000, dtype=np.uint64), size, list(range(8)))
     assert len(set(images.tolist())) == 1000
-    assert 0 <= images.min() and images.max() < size
+    assert images.min() >= 0
+    assert images.max() < size
 
 
 def test_permutations_are_uniform_over_seeds():
@@ -102,7 +103,8 @@ def test_no_window_reaches_outside(case):
     order, n_tokens, context = case
     starts = order.starts(0, 200)
     assert order.legal_windows == n_tokens - context
-    assert 0 <= starts.min() and starts.max() + context + 1 <= n_tokens
+    assert starts.min() >= 0
+    assert starts.max() + context + 1 <= n_tokens
 
 
 @pytest.mark.parametrize(("n_tokens", "context"), [(50, 8), (49, 7), (20, 16), (9, 8), (30, 1)])

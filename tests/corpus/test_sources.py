@@ -130,3 +130,8 @@ def test_a_binary_file_that_is_named_is_refused_by_name(tmp_path):
 def test_format_and_compression_are_told_by_suffix(name, expected):
     file = describe_file(Path(name))
     assert (file.format, file.compression) == expected
+
+
+def test_a_name_too_long_for_any_file_is_refused_in_words(tmp_path):
+    with pytest.raises(CorpusError, match="Cannot look for 'xxx"):
+        find_files(["x" * 5000], tmp_path)

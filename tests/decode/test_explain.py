@@ -21,7 +21,7 @@ def test_an_explanation_by_hand():
         (3, 0.05),
     ]
     assert [(c.id, pytest.approx(c.probability, abs=1e-6)) for c in told.final] == [(1, 2 / 3), (2, 1 / 3)]
-    assert [(r.filter, r.count) for r in told.removals] == [("bans", 1), ("top_k", 2)]
+    assert [(r.filter, r.count) for r in told.removals] == [("bans", 1), ("top_k", 1)]
     assert (told.id, told.uniform, told.position, told.context_ids, told.n_final) == (2, 0.9, 7, (3, 2), 2)
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from nextok.decode import SamplingConfig, distribution, draw, generate, log_softmax, stream
 from nextok.errors import NonFiniteError, PromptError
 from nextok.rng import uniform
+from nextok.tokenizer import byte_tokenizer
 
 from .tiny import ByteTokenizer, CharTokenizer, ScriptedDecoder, TinyDecoder, V
 
@@ -185,6 +186,14 @@ def test_several_streams_share_a_decoder_on_slots_of_their_own():
     interleaved = list(zip(*streams, strict=True))
     for i in range(3):
         assert [row[i].id for row in interleaved] == ids_of(stream(TinyDecoder(), None, [i, i], config))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_bytes_stream_to_the_text_that_the_tokenizer_decodes(seed):
+    tokenizer = byte_tokenizer()
+    config = SamplingConfig(max_new_tokens=60, temperature=3.0, seed=seed, ignore_end=True, banned_ids=(256,))
+    events = list(stream(TinyDecoder(context=64, vocab_size=257), tokenizer, tokenizer.encode("é"), config))
+    assert "".join(event.text for event in events) == tokenizer.decode(ids_of(events))
 
 
 @settings(deadline=None)

@@ -89,7 +89,7 @@ def _as_object(loaded: LoadedModel, prompt: str, sampling: dict[str, Any]) -> di
 
 
 def _converse(loaded: LoadedModel, arguments: Arguments) -> None:
-    """Answers prompts until the end of the input; a prompt that cannot be served is explained and the next one asked."""
+    """Answers prompts until the end of the input; one that cannot be served gets the reason."""
     print("Each line is a prompt of its own; end with Ctrl-D.", file=sys.stderr)
     while True:
         try:

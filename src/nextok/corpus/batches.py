@@ -19,7 +19,7 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Windows to learn from or to score."""
+    """Windows to learn from or to score; inputs and targets are views of one array."""
 
     inputs_BT: Ids  # noqa: N815 - axis letters
     """Tokens the model sees, int64."""

@@ -83,8 +83,8 @@ def _parquet(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> Iter
     if file.compression != "none":
         raise CorpusError(f"{file.path} is packed twice.", "Unpack it first: Parquet is compressed inside.")
     pyarrow, parquet = _pyarrow()
-    before, size_bytes = counts.disk_bytes, file.path.stat().st_size
     try:
+        before, size_bytes = counts.disk_bytes, file.path.stat().st_size
         with parquet.ParquetFile(file.path, buffer_size=1 << 20) as table:
             if config.text_field not in table.schema_arrow.names:
                 raise _no_field(str(file.path), config.text_field, table.schema_arrow.names)

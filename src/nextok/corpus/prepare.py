@@ -99,12 +99,12 @@ class _Reader:
     def __init__(self, found: SourceList, config: CorpusConfig, on_progress: OnProgress | None) -> None:
         self.found, self.config, self.on_progress = found, config, on_progress
         self.rules = TextRules(newlines=config.newlines, normalization=config.normalization)
-        self.counts = ReadCounts()
+        self.counts, self._size_bytes = ReadCounts(), found.size_bytes
 
     def pieces(self, stage: Stage) -> Iterator[Piece]:
         self.counts = counts = ReadCounts()
         pieces = read_pieces(self.found.files, self.config, self.rules, counts)
-        return watched(pieces, stage, lambda _: counts.disk_bytes, self.found.size_bytes, self.on_progress)
+        return watched(pieces, stage, lambda _: counts.disk_bytes, self._size_bytes, self.on_progress)
 
     def sample(self, scan: Scan) -> Callable[[], Iterable[str]]:
         total = sum(map(len, scan.sample))

@@ -118,7 +118,7 @@ class ShardWriter:
         return self._writer
 
     def close(self) -> None:
-        """Finishes the last file; `append` would begin another."""
+        """Finishes the last file."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()

@@ -82,7 +82,10 @@ def find_files(sources: Sequence[str], cache: Path) -> SourceList:
     skipped: dict[str, int] = {}
     found: dict[Path, SourceFile] = {}
     for source in sources:
-        paths = _match(source, cache, skipped)
+        try:
+            paths = _match(source, cache, skipped)
+        except OSError as error:  # a name that is too long, a folder above it that may not be entered
+            raise CorpusError(f"Cannot look for {source[:200]!r}: {error.strerror}.", "Check the name.") from error
         if not paths:
             raise CorpusError(f"Nothing to read in {source!r}{_spell(skipped)}.", "Name text files, or another folder.")
         for path in paths:

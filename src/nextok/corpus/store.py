@@ -21,7 +21,7 @@ from nextok.corpus.config import CorpusConfig
 from nextok.corpus.counts import ReadCounts
 from nextok.corpus.shards import ShardRecord, TokenSplit, check_array, id_dtype
 from nextok.errors import ConfigError, CorpusError
-from nextok.files import read_json
+from nextok.files import disk_errors, read_json
 from nextok.tokenizer import Tokenizer
 
 SCHEMA = 1
@@ -143,10 +143,12 @@ def check_replaceable(folder: Path) -> None:
 
     Raises:
         CorpusError: if something else is there, which would be lost.
+        DiskError: if the folder cannot be looked into.
     """
     if not folder.exists():
         return
-    foreign = [folder.name] if not folder.is_dir() else sorted(p.name for p in folder.iterdir() if not _is_own(p))
+    with disk_errors(folder):
+        foreign = sorted(p.name for p in folder.iterdir() if not _is_own(p)) if folder.is_dir() else [folder.name]
     if foreign:
         message = f"{folder} holds {foreign[0]!r}, which is no part of a prepared corpus and would be lost."
         raise CorpusError(message, "Choose another folder for the output.")

@@ -80,11 +80,13 @@ def distribution(
     removals = []
     if explain:
         # Told, not done: -inf has probability 0 and no filter keeps it, so that a copy of the vocabulary is saved.
-        removals.append(_removal("bans", ids_K, logits_K, np.flatnonzero(adjusted_V > -np.inf)))
+        removals.append(_removal("bans", ids_K, logits_K, logits_K == -np.inf))
     for name, keep in _filters(config):
         kept = keep(logits_K)
         if explain:
-            removals.append(_removal(name, ids_K, logits_K, kept))
+            lost_K = logits_K > -np.inf
+            lost_K[kept] = False
+            removals.append(_removal(name, ids_K, logits_K, lost_K))
         if kept.size < ids_K.size:
             ids_K, logits_K = ids_K[kept], logits_K[kept]
     probabilities_K = np.exp(logits_K - logits_K.max()).astype(np.float64)
@@ -184,8 +186,8 @@ def _filters(config: SamplingConfig) -> list[tuple[str, _Filter]]:
     return steps
 
 
-def _removal(name: str, ids_K: np.ndarray, logits_K: np.ndarray, kept: np.ndarray) -> Removal:
-    lost = np.delete(np.arange(ids_K.size), kept)
+def _removal(name: str, ids_K: np.ndarray, logits_K: np.ndarray, lost_K: np.ndarray) -> Removal:
+    lost = np.flatnonzero(lost_K)
     best = lost[np.argsort(-logits_K[lost], kind="stable")[:_N_EXAMPLES]]
     return Removal(filter=name, count=lost.size, examples=tuple(ids_K[best].tolist()))
 

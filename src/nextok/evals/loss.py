@@ -38,7 +38,7 @@ def evaluate_loss(model: GPT, split: TokenSplit, *, limit_tokens: int | None = N
     Args:
         model: Any device.
         split: At least two tokens.
-        limit_tokens: Score only about this many targets from the start; for estimates of time.
+        limit_tokens: Score only about this many targets, spread over the split; for estimates of time.
     """
     context = model.config.context
     batch_size = max(1, _BATCH_TOKENS // context)

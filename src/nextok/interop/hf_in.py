@@ -4,8 +4,8 @@ Everything is checked against the headers before one weight is read, so a wrong 
 never starts with weights it did not find. Names are in `names.py`, config.json in `fields.py`.
 """
 
-import re
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -54,7 +54,7 @@ class TorchDecoder:
             PromptError: if there are no ids, one is not in the vocabulary, or they do not fit into the context.
         """
         ids_1T = self._checked_ids(ids_T)[None]
-        start, T = self._lengths[slot], ids_1T.shape[1]
+        start, T = self.length(slot), ids_1T.shape[1]
         self._check_room(slot, T)
         positions_T = torch.arange(start, start + T, device=ids_1T.device)
 

@@ -48,7 +48,7 @@ def choose_forward(model: GPT, config: TrainConfig, batch: Batch, hooks: Sequenc
             warnings.simplefilter("ignore")
             compiled = torch.compile(model)
             compiled(inputs_BT).sum().backward()
-    except Exception as error:  # noqa: BLE001 - whatever a compiler can raise; the run works without it
+    except Exception as error:  # whatever a compiler can raise; the run works without it
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         emit(Message(text=f"torch.compile does not work here ({first_line}); going on without.", warning=True), hooks)
         return model

@@ -48,8 +48,8 @@ def _many_epochs(corpus: PreparedCorpus, model: ModelConfig, config: TrainConfig
     if epochs <= _FREE_EPOCHS or model.dropout > 0:
         return ""
     return (
-        f"The run reads its {len(corpus.train):,} tokens {epochs:.1f} times without dropout: beyond {_FREE_EPOCHS} times "
-        "the model learns them by heart. Use more text, fewer --steps, or --dropout 0.1; the best weights are kept."
+        f"The run reads its {len(corpus.train):,} tokens {epochs:.1f} times without dropout: beyond {_FREE_EPOCHS} "
+        "times the model learns them by heart. Use more text, fewer --steps, or --dropout 0.1; the best weights stay."
     )
 
 

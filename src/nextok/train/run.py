@@ -274,7 +274,7 @@ def _check_unchanged(options: RunOptions, saved: RunOptions) -> None:
     for name, value, old in pairs:
         if value != old:
             raise ConfigError(
-                f"A resumed run cannot change {name}: what was learned so far depends on it (was {old!r}, now {value!r}).",
+                f"A resumed run cannot change {name}, on which what it learned depends (was {old!r}, now {value!r}).",
                 "Leave the option out, or start a new run with another --out.",
             )
 

@@ -1,0 +1,108 @@
+"""`nextok generate`: text, streams, JSON, explanations, conversations."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Nextok
+
+GREEDY = ["--temperature", "0", "--max-new-tokens", "10"]
+
+
+def test_greedy_text_is_what_it_learned_and_the_same_in_every_form(nextok: Nextok, trained: Path) -> None:
+    code, text, _ = nextok("generate", str(trained), "--prompt", "abc d", *GREEDY)
+    assert code == 0
+    assert text.startswith("abc d")
+    assert nextok("generate", str(trained), "--prompt", "abc d", *GREEDY, "--stream")[1] == text
+    explained = nextok("generate", str(trained), "--prompt", "abc d", *GREEDY, "--explain")[1]
+    assert explained.rstrip().endswith(text.rstrip())
+    report = json.loads(nextok("generate", str(trained), "--prompt", "abc d", *GREEDY, "--json")[1])
+    assert "abc d" + report["choices"][0]["text"] + "\n" == text
+    assert len(report["choices"][0]["ids"]) == len(report["choices"][0]["logprobs"]) == 10
+    assert report["choices"][0]["finish_reason"] == "length"
+
+
+def test_seed_decides_and_choices_differ(nextok: Nextok, trained: Path) -> None:
+    draw = ["generate", str(trained), "--prompt", "a", "--temperature", "3", "--n", "2", "--max-new-tokens", "12"]
+    first, again, other = nextok(*draw)[1], nextok(*draw)[1], nextok(*draw, "--seed", "1")[1]
+    assert first == again != other
+    assert first.count("--- ") == 2
+    texts = json.loads(nextok(*draw, "--json")[1])["choices"]
+    assert texts[0]["text"] != texts[1]["text"]
+
+
+def test_explanation_shows_context_candidates_filters_and_choice(nextok: Nextok, trained: Path) -> None:
+    arguments = ["--prompt", "abc", "--explain", "--max-new-tokens", "2", "--top-k", "3", "--top-p", "0.9"]
+    code, out, _ = nextok("generate", str(trained), *arguments)
+    assert code == 0
+    for shown in ("position 3: reads 3 tokens: [a] [b] [c]", "the model's distribution:", "top_k", "top_p", "u = 0."):
+        assert shown in out
+
+
+def test_stop_text_ends_without_being_shown(nextok: Nextok, trained: Path) -> None:
+    out = nextok("generate", str(trained), "--prompt", "abc d", *GREEDY, "--stop", "ef", "f")[1]
+    assert "ef" not in out
+
+
+def test_prompts_of_a_conversation_are_answered_one_by_one(
+    nextok: Nextok, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("abc\nZ\ndef\n"))
+    code, out, err = nextok("generate", str(trained), "--interactive", *GREEDY)
+    assert code == 0
+    assert "U+005A" in err
+    assert out.count("> ") == 4
+
+
+def test_prompt_can_come_from_standard_input(nextok: Nextok, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("abc d"))
+    assert nextok("generate", str(trained), "--prompt", "-", *GREEDY)[1].startswith("abc d")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--prompt TEXT"),
+        (["--prompt", "abcZ"], "U+005A"),
+        (["--prompt", ""], "prompt"),
+        (["--prompt", "abc", "--temperature", "nan"], "temperature"),
+        (["--prompt", "abc", "--temperature", "-1"], "temperature"),
+        (["--prompt", "abc", "--top-k", "-1"], "top_k"),
+        (["--prompt", "abc", "--max-new-tokens", "-1"], "max_new_tokens"),
+        (["--prompt", "abc def ghi jkl. abc"], "--overflow slide"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_by_name(
+    nextok: Nextok, trained: Path, arguments: list[str], said: str
+) -> None:
+    code, out, err = nextok("generate", str(trained), *arguments)
+    assert code == 2
+    assert said in err + out
+
+
+def test_past_the_context_it_slides_when_asked(nextok: Nextok, trained: Path) -> None:
+    arguments = ["--prompt", "abc def ghi jkl. abc", "--temperature", "0", "--max-new-tokens", "30"]
+    for overflow in ("slide", "half"):
+        code, out, _ = nextok("generate", str(trained), *arguments, "--overflow", overflow)
+        assert code == 0
+        assert len(out) == 20 + 30 + 1
+
+
+def test_nothing_new_is_the_prompt(nextok: Nextok, trained: Path) -> None:
+    assert nextok("generate", str(trained), "--prompt", "abc", "--max-new-tokens", "0")[1] == "abc\n"
+
+
+def test_text_options_stay_text(nextok: Nextok, trained: Path) -> None:
+    code, out, _ = nextok("generate", str(trained), "--prompt", "a", "--stop", "1+1=", "007", *GREEDY)
+    assert (code, out[:1]) == (0, "a")
+    code, _, err = nextok("generate", str(trained), "--prompt=1+1=", *GREEDY)
+    assert "U+0031" in err
+
+
+def test_model_that_is_not_there_is_refused(nextok: Nextok, tmp_path: Path) -> None:
+    code, _, err = nextok("generate", str(tmp_path / "nothing here"), "--prompt", "a")
+    assert code == 2
+    assert "nothing here" in err

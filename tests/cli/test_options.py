@@ -1,0 +1,60 @@
+"""Flags from dataclasses, and what is read before them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from nextok.cli.options import cache_folder, parse, read_early
+from nextok.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inner:
+    """Inner options."""
+
+    size: int = 1
+    """How large."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outer:
+    """Outer options."""
+
+    name: str = "x"
+    """What it is called."""
+    inner: Inner = field(default_factory=Inner)
+    """More."""
+
+
+def test_flags_are_flat_and_start_from_the_defaults_given() -> None:
+    default = Outer(name="file", inner=Inner(size=5))
+    found = parse(Outer, ["--size", "7"], verb="try", about="", default=default)
+    assert found == Outer(name="file", inner=Inner(size=7))
+    assert parse(Outer, ["--name", "007"], verb="try", about="").name == "007"
+
+
+def test_help_shows_docstrings_and_the_values_that_would_be_used(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(Outer, ["--help"], verb="try", about="About.", default=Outer(inner=Inner(size=42)))
+    out = capsys.readouterr().out
+    assert "How large. (default: 42)" in out
+    assert "usage: nextok try" in out
+
+
+def test_early_flags_are_read_from_anywhere_and_the_rest_stays_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "o.toml"
+    file.write_text('name = "toml"\n[inner]\nsize = 2\n', encoding="utf-8")
+    early = read_early(Outer, ["a", "--config", str(file), "--set", "inner.size=3", "--resume", "--out=o", "b"])
+    assert early.values == {"name": "toml", "inner": {"size": 3}}
+    assert (early.resume, early.out, early.rest) == (True, Path("o"), ["a", "--out=o", "b"])
+    with pytest.raises(ConfigError, match="Did you mean 'inner'"):
+        read_early(Outer, ["--set", "iner.size=3"])
+
+
+def test_cache_folder_is_the_one_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NEXTOK_CACHE", str(tmp_path))
+    assert cache_folder() == tmp_path
+    monkeypatch.delenv("NEXTOK_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "nextok"

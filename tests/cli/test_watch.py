@@ -1,0 +1,34 @@
+"""What a person sees: every event once, and never an error of its own."""
+
+import io
+from pathlib import Path
+
+from nextok.cli.watch import Watch
+from nextok.corpus import PrepareProgress
+from nextok.report import make_console
+from nextok.train import Logged, Message, RunResult, Sampled, Saved, StepDone
+
+RESULT = RunResult(
+    path=Path("runs/x"), step=3, steps=5, tokens=96, seconds=1.5, train_loss=2.0, val_loss=2.5, val_bits_per_byte=3.5,
+    best_val_loss=2.4, best_step=2, stopped_by="SIGINT",
+)  # fmt: skip
+
+
+def test_events_become_lines_and_the_summary_says_how_to_go_on() -> None:
+    stream = io.StringIO()
+    with Watch(make_console(stream, width=100), "x") as watch:
+        for stage in ("scan", "encode"):
+            watch.preparing(PrepareProgress(stage=stage, bytes_done=5, bytes_total=10, seconds=0.1))
+        watch(Message(text="careful", warning=True))
+        watch(StepDone(step=1, steps=5, train_loss=2.0))
+        watch(Logged(record={"step": 1, "train_loss": 2.0, "lr": 0.1, "val_loss": None}))
+        watch(Sampled(step=1, text="[red]not markup[/red]\n" * 20))
+        watch(Saved(step=1, folder=Path("runs/x/checkpoints/step-000001"), best=True))
+        watch(Saved(step=5, folder=Path("runs/x/checkpoints/step-000005"), best=True))
+    watch.summary(RESULT)
+    shown = stream.getvalue()
+    for part in ("warning: careful", "step=1/5", "train_loss=2.0000", "sample at step 1", "step-000005", "2.4000"):
+        assert part in shown
+    assert shown.count("[red]not markup[/red]") == 6
+    assert "step-000001" not in shown
+    assert "nextok train --resume --out runs/x" in shown

@@ -1,0 +1,65 @@
+"""The loss of a split: every target once, in nats and in bits of the text."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from nextok.corpus import CorpusConfig, TokenSplit, prepare
+from nextok.evals import evaluate_loss
+from nextok.model import GPT, build, next_token_loss
+from nextok.spec import ModelConfig
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> TokenSplit:
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "text.txt").write_text("Größe ist relativ. " * 60, encoding="utf-8")
+    return prepare(
+        [str(folder / "text.txt")], tokenizer="byte", out=folder / "out", config=CorpusConfig(), cache=folder
+    ).train
+
+
+def model_of(split: TokenSplit, **values: object) -> GPT:
+    return build(ModelConfig(n_layers=1, d_model=8, n_heads=2, context=16, vocab_size=257, **values), 1)  # type: ignore[arg-type]
+
+
+def test_every_target_counts_once_with_the_last_window_shorter(split: TokenSplit) -> None:
+    model = model_of(split)
+    ids = split.tokens(0, len(split))
+    assert (len(ids) - 1) % 16 != 0
+    total = 0.0
+    for start in range(0, len(ids) - 1, 16):
+        window = torch.from_numpy(ids[start : start + 17].astype(np.int64))[None]
+        total += next_token_loss(model(window[:, :-1]), window[:, 1:], reduction="sum").item()
+    report = evaluate_loss(model, split)
+    assert report.tokens == len(ids) - 1
+    assert report.nats_per_token == pytest.approx(total / (len(ids) - 1), rel=1e-5)
+    assert report.perplexity == pytest.approx(math.exp(report.nats_per_token))
+
+
+def test_uniform_model_needs_log2_of_its_vocabulary_bits_a_byte(split: TokenSplit) -> None:
+    model = model_of(split)
+    with torch.no_grad():
+        model.embed.tokens.weight.zero_()
+    report = evaluate_loss(model, split)
+    assert report.nats_per_token == pytest.approx(math.log(257))
+    assert report.bits_per_byte == pytest.approx(math.log2(257) / split.bytes_per_token)
+
+
+def test_dropout_and_mode_make_no_difference_and_come_back(split: TokenSplit) -> None:
+    plain, dropping = model_of(split), model_of(split, dropout=0.5).train()
+    assert evaluate_loss(dropping, split) == evaluate_loss(plain, split)
+    assert dropping.training
+    assert not evaluate_loss_mode(plain, split)
+
+
+def evaluate_loss_mode(model: GPT, split: TokenSplit) -> bool:
+    model.eval()
+    evaluate_loss(model, split)
+    return model.training
+
+
+def test_limit_scores_about_that_many(split: TokenSplit) -> None:
+    assert evaluate_loss(model_of(split), split, limit_tokens=64).tokens == 64

@@ -1,0 +1,124 @@
+"""Decoding with a cache gives what the model gives without one: in pieces, beside neighbours, after any past."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from nextok.model import GPT, TorchDecoder, build
+from nextok.spec import ModelConfig, preset_config
+
+
+def uncached(model: GPT, ids: list[int]) -> NDArray[np.float32]:
+    """Returns the logits `[T, V]` of one pass of the model itself."""
+    with torch.inference_mode():
+        return model(torch.tensor([ids]))[0].float().numpy()
+
+
+def some_ids(model: GPT, length: int, seed: int = 0) -> list[int]:
+    return np.random.default_rng(seed).integers(0, model.config.vocab_size, length).tolist()
+
+
+def assert_close(actual: NDArray[np.float32], expected: NDArray[np.float32], within: float = 1e-5) -> None:
+    np.testing.assert_allclose(actual, expected, atol=within, rtol=1e-5)
+
+
+def test_every_step_gives_the_logits_of_the_whole_pass(any_model: GPT) -> None:
+    ids = some_ids(any_model, any_model.config.context)
+    expected = uncached(any_model, ids)
+    decoder = TorchDecoder(any_model)
+    assert_close(decoder.prefill(0, ids[:3]), expected[2])
+    for position in range(3, len(ids)):
+        assert_close(decoder.step([0], [ids[position]])[0], expected[position])
+
+
+@pytest.mark.parametrize("parts", [{}, {"position": "rope", "n_kv_heads": 2, "qk_norm": True}], ids=["gpt2", "qwen3"])
+def test_twenty_greedy_tokens_are_those_of_the_model_without_a_cache(parts: dict) -> None:
+    model = build(ModelConfig(n_layers=2, d_model=32, n_heads=4, context=24, vocab_size=50, **parts), seed=0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.mul_(20 if name == "embed.positions.weight" else 3)  # a wrong position would show
+    ids = [5, 12, 3]
+    decoder = TorchDecoder(model)
+    logits = decoder.prefill(0, ids)
+    for _ in range(20):
+        expected = uncached(model, ids)[-1]
+        assert_close(logits, expected)
+        assert logits.argmax() == expected.argmax()
+        ids.append(int(logits.argmax()))
+        logits = decoder.step([0], ids[-1:])[0]
+    assert len(set(ids[3:])) > 3, "a model that repeats one token would hide a wrong position"
+
+
+def test_the_lesson_models_greedy_tokens_through_the_cache() -> None:
+    decoder = TorchDecoder(build(preset_config("lesson-a"), seed=42))
+    ids, logits = [5, 12, 3], decoder.prefill(0, [5, 12, 3])
+    for _ in range(5):
+        ids.append(int(logits.argmax()))
+        logits = decoder.step([0], ids[-1:])[0]
+    assert ids == [5, 12, 3, 42, 2, 38, 35, 35]
+
+
+@pytest.mark.parametrize("pieces", [[12], [1, 11], [5, 4, 3], [1] * 12])
+def test_a_prompt_read_in_pieces_is_the_prompt_read_at_once(any_model: GPT, pieces: list[int]) -> None:
+    ids = some_ids(any_model, 12)
+    expected = uncached(any_model, ids)
+    decoder, start = TorchDecoder(any_model), 0
+    for piece in pieces:
+        logits = decoder.prefill(0, ids[start : start + piece], all_positions=True)
+        assert_close(logits, expected[start : start + piece])
+        start += piece
+
+
+def test_rows_at_different_places_go_on_as_each_would_alone(any_model: GPT) -> None:
+    prompts = [some_ids(any_model, length, seed=length) for length in (2, 5, 1)]
+    together = TorchDecoder(any_model, n_slots=4)
+    slots = [3, 0, 1]
+    rows = np.stack([together.prefill(slot, prompt) for slot, prompt in zip(slots, prompts, strict=True)])
+    for _ in range(6):
+        for row, prompt in zip(rows, prompts, strict=True):
+            expected = uncached(any_model, prompt)[-1]
+            assert_close(row, expected, within=1e-4)
+            prompt.append(int(expected.argmax()))
+        rows = together.step(slots, [prompt[-1] for prompt in prompts])
+
+
+def test_some_slots_can_step_while_others_wait(any_model: GPT) -> None:
+    decoder = TorchDecoder(any_model, n_slots=2)
+    waiting, moving = some_ids(any_model, 4, seed=1), some_ids(any_model, 9, seed=2)
+    decoder.prefill(0, waiting[:3])
+    decoder.prefill(1, moving[:2])
+    for id in moving[2:]:
+        decoder.step([1], [id])
+    assert_close(decoder.step([0], waiting[3:])[0], uncached(any_model, waiting)[-1])
+
+
+def test_after_forgetting_a_tail_it_goes_on_as_a_fresh_one(any_model: GPT) -> None:
+    kept, dropped, new = some_ids(any_model, 4, 1), some_ids(any_model, 6, 2), some_ids(any_model, 5, 3)
+    decoder = TorchDecoder(any_model)
+    decoder.prefill(0, kept + dropped)
+    decoder.truncate(0, 4)
+    assert_close(decoder.prefill(0, new[:3]), uncached(any_model, kept + new[:3])[-1])
+    assert_close(decoder.step([0], new[3:4])[0], uncached(any_model, kept + new[:4])[-1])
+    decoder.truncate(0, 0)
+    assert_close(decoder.prefill(0, new), uncached(any_model, new)[-1])
+
+
+def test_a_released_slot_knows_nothing_of_what_it_held(any_model: GPT) -> None:
+    decoder = TorchDecoder(any_model, n_slots=2)
+    decoder.prefill(0, some_ids(any_model, 12, seed=1))
+    neighbour = some_ids(any_model, 3, seed=2)
+    decoder.prefill(1, neighbour[:2])
+    decoder.release(0)
+    ids = some_ids(any_model, 5, seed=3)
+    fresh = TorchDecoder(any_model, n_slots=2)
+    np.testing.assert_array_equal(decoder.prefill(0, ids), fresh.prefill(0, ids))
+    assert_close(decoder.step([1], neighbour[2:])[0], uncached(any_model, neighbour)[-1])
+
+
+def test_decoding_is_right_with_eager_attention_in_the_model_too(any_model: GPT) -> None:
+    ids = some_ids(any_model, 7)
+    expected = uncached(any_model, ids)
+    any_model.use_eager_attention()
+    assert_close(uncached(any_model, ids), expected)
+    assert_close(TorchDecoder(any_model).prefill(0, ids, all_positions=True), expected)

@@ -1,0 +1,45 @@
+"""Signals: the first asks for a stop after the step, the second stops at once, and handlers come back."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from nextok.train import Message, StepDone
+from nextok.train.interrupt import Interrupts
+
+STEP = StepDone(step=1, steps=2, train_loss=1.0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_first_signal_asks_to_stop_after_the_step(number: int) -> None:
+    before = signal.getsignal(number)
+    with Interrupts() as interrupts:
+        assert interrupts(STEP) is None
+        os.kill(os.getpid(), number)
+        assert interrupts(Message(text="not a step")) is None
+        request = interrupts(STEP)
+        assert request is not None
+        assert (request.stop, request.reasons) == (True, (signal.Signals(number).name,))
+    assert signal.getsignal(number) == before
+
+
+def test_second_signal_stops_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_other_threads_leave_the_handlers_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def enter() -> None:
+        with Interrupts():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert seen == [before]
