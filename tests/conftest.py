@@ -2,16 +2,19 @@
 
 import os
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # tiny tensors; set before torch is loaded, and for processes started here
+# Tensors here are tiny. Set before torch is loaded, and for the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
+import jaxtyping
 import pytest
+
+# Shapes in signatures are checked at run time here, and only here.
+jaxtyping.install_import_hook(["nextok.model", "nextok.decode", "nextok.loaded", "nextok.evals"], "shapes.check_shapes")
 
 from nextok.spec import ModelConfig
 

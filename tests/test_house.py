@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
+import numpy as np
 import pytest
 
 from nextok import errors
@@ -209,3 +211,10 @@ def test_no_file_names_a_path_of_one_machine_or_a_package_registry() -> None:
 )
 def test_the_rule_about_places_sees_them_and_nothing_else(line: str, breaks: bool) -> None:
     assert any(place.search(line) for place in PLACES.values()) == breaks
+
+
+def test_shapes_in_signatures_are_checked_while_testing() -> None:
+    from nextok.decode import log_softmax
+
+    with pytest.raises(jaxtyping.TypeCheckError):
+        log_softmax(np.zeros((2, 3), dtype=np.float32))

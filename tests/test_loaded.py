@@ -43,7 +43,8 @@ def test_generation_streams_and_batches_give_the_same_text(folder: Path) -> None
     assert "".join(event.text for event in events) == one.text
     both = loaded.generate_all(["abc", "zz"], max_new_tokens=6, seed=3, n=2)
     assert [len(choices) for choices in both] == [2, 2]
-    assert both[0][0] == one
+    assert (both[0][0].ids, both[0][0].text) == (one.ids, one.text)
+    np.testing.assert_allclose(both[0][0].logprobs, one.logprobs, atol=1e-4)  # rows of a product round differently
 
 
 def test_trace_gives_named_values_of_one_prompt(folder: Path) -> None:

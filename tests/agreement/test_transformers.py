@@ -9,8 +9,8 @@ import warnings
 import pytest
 import torch
 
-from nextok.interop import load_model, model_weights, read_directory, write_directory
-from nextok.model import build
+from nextok.interop import load_model, read_directory, write_directory
+from nextok.model import build, weight_arrays
 from nextok.spec import ModelConfig, preset_config
 from nextok.tokenizer import byte_tokenizer
 
@@ -151,7 +151,7 @@ def ours(request):
 
 @pytest.mark.parametrize("ours", OURS, indirect=True)
 def test_our_model_computes_the_same_in_transformers(ours, ids_BT, tmp_path, transformers, caplog):
-    written = write_directory(tmp_path, ours.config, model_weights(ours))
+    written = write_directory(tmp_path, ours.config, weight_arrays(ours))
     assert written.reason == ""
     logger = logging.getLogger("transformers")
     logger.addHandler(caplog.handler)  # it does not propagate to the root
@@ -169,16 +169,16 @@ def test_our_model_computes_the_same_in_transformers(ours, ids_BT, tmp_path, tra
 
 @pytest.mark.parametrize("ours", ["classic", "classic-without-biases", "llama", "modern-gqa"], indirect=True)
 def test_what_transformers_saves_of_our_model_is_still_ours(ours, tmp_path, transformers):
-    write_directory(tmp_path / "a", ours.config, model_weights(ours))
+    write_directory(tmp_path / "a", ours.config, weight_arrays(ours))
     transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "a").save_pretrained(tmp_path / "b")
     config, weights = read_directory(tmp_path / "b")
     assert config == ours.config
-    assert all((weights[name] == array).all() for name, array in model_weights(ours).items())
+    assert all((weights[name] == array).all() for name, array in weight_arrays(ours).items())
 
 
 def test_sampling_in_transformers_is_on_and_unfiltered(tmp_path, transformers):
     model = build(OURS["classic"], seed=0)
-    write_directory(tmp_path, model.config, model_weights(model), generation={"temperature": 0.8})
+    write_directory(tmp_path, model.config, weight_arrays(model), generation={"temperature": 0.8})
     options = transformers.GenerationConfig.from_pretrained(tmp_path)
     assert (options.do_sample, options.top_k, options.temperature) == (True, 0, 0.8)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -189,7 +189,7 @@ def test_the_tokenizer_of_a_directory_gives_the_same_ids(tmp_path, transformers)
     tokenizer = byte_tokenizer()
     config = preset_config("nano", "modern", vocab_size=tokenizer.vocab_size)
     model = build(config, seed=0)
-    write_directory(tmp_path, config, model_weights(model), tokenizer)
+    write_directory(tmp_path, config, weight_arrays(model), tokenizer)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for text in ("Don't ? stop", "  two\n\nlines ", "größe 👍"):
         assert theirs(text)["input_ids"] == tokenizer.encode(text).tolist()
@@ -200,6 +200,6 @@ def test_the_tokenizer_of_a_directory_gives_the_same_ids(tmp_path, transformers)
 
 def test_a_model_without_family_is_refused_by_transformers_rather_than_misread(tmp_path, transformers):
     model = build(ModelConfig(vocab_size=9, norm_placement="after"), seed=0)
-    assert write_directory(tmp_path, model.config, model_weights(model)).family == "nextok"
+    assert write_directory(tmp_path, model.config, weight_arrays(model)).family == "nextok"
     with pytest.raises(ValueError, match="nextok"):
         transformers.AutoModelForCausalLM.from_pretrained(tmp_path)

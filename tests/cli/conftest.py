@@ -44,14 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run directory of a tiny model of a hundred repeated words, with a character vocabulary."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "text.txt").write_text("abc def ghi jkl. " * 200, encoding="utf-8")
-    arguments = [
-        "train",
-        str(folder / "text.txt"),
-        "--out",
-        str(folder / "run"),
-        "--recipe=classic",
-        "--tokenizer=char",
-    ]
+    places = [str(folder / "text.txt"), "--out", str(folder / "run")]
     done = subprocess.run(
         [sys.executable, "-m", "nextok", "train", *places, "--recipe=classic", "--tokenizer=char", "--steps=60", *TINY],
         capture_output=True, text=True, env=os.environ.copy(), check=False, encoding="utf-8",

@@ -88,7 +88,7 @@ def test_pause_and_resume_from_the_command_line(nextok: Nextok, text: str) -> No
         (["--config", "absent.toml"], "absent.toml"),
         (["--lr", "nan"], "lr = nan"),
         (["--d-model", "30", "--n-heads", "4"], "not divisible by n_heads = 4"),
-        (["--tokenizer", "bpe:12"], "bpe:12"),
+        (["--tokenizer", "bpe:12"], "vocabulary of 12 has no room"),
         (["--context", "100000"], "needs 100001"),
         (["--val-fraction", "1.5"], "val_fraction"),
         (["--tokens", "lots"], "not a count"),
@@ -121,7 +121,7 @@ def test_second_signal_in_the_middle_of_saving_harms_nothing(tmp_path: Path, tex
     arguments = [text, "--out", "run", "--tokenizer", "char", "--steps", "2000", "--save-every-steps", "1", *TINY]
     process = subprocess.Popen(
         [sys.executable, "-m", "nextok", "train", *arguments, "--eval-every-steps", "2000"],
-        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ.copy(),
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ.copy(),
     )  # fmt: skip
     latest = tmp_path / "run" / "checkpoints" / "LATEST"
     deadline = time.monotonic() + 60

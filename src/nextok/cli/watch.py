@@ -1,5 +1,6 @@
 """What a person sees while text is read and a model learns: a hook that feeds the displays of `nextok.report`."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -79,9 +80,10 @@ class Watch:
             rows.append(
                 ("last validation loss", f"{result.val_loss:.4f}, {result.val_bits_per_byte:.4f} bits per byte")
             )
-        if result.stopped_by:
-            rows.append(("stopped by", f"{result.stopped_by}; go on with: nextok train --resume --out {result.path}"))
         self._console.print(fact_table(str(result.path), rows))
+        if result.stopped_by:
+            go_on = f"nextok train --resume --out {shlex.quote(str(result.path))}"
+            self._console.print(f"Stopped by {result.stopped_by}. Go on with: {go_on}", soft_wrap=True)
 
     def _display(self) -> TrainingDisplay:
         self._end_work(None)

@@ -175,7 +175,7 @@ def check_length(tokens: int, context: int) -> None:
 
 
 def next_token_loss(
-    logits_BTV: Float[Tensor, "B T V"], targets_BT: Int[Tensor, "B T"], *, reduction: str = "mean"
+    logits_BTV: Float[Tensor, "B T V"], targets_BT: Int[Tensor, "..."], *, reduction: str = "mean"
 ) -> Tensor:
     """Returns the cross-entropy in nats of targets that are already the next tokens; nothing is shifted here.
 

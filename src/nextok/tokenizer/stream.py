@@ -2,9 +2,10 @@
 
 import codecs
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class TextStream(Protocol):
     """Turns ids into text as they come: all parts joined, that of `flush` last, are the decoded text of all ids."""
 
