@@ -14,7 +14,9 @@ import jaxtyping
 import pytest
 
 # Shapes in signatures are checked at run time here, and only here.
-jaxtyping.install_import_hook(["nextok.model", "nextok.decode", "nextok.loaded", "nextok.evals"], "shapes.check_shapes")
+jaxtyping.install_import_hook(
+    ["nextok.model", "nextok.reference", "nextok.decode", "nextok.loaded", "nextok.evals"], "shapes.check_shapes"
+)
 
 from nextok.spec import ModelConfig
 

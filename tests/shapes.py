@@ -11,6 +11,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def check_shapes(function: F) -> F:
     """Returns the function with the arrays among its arguments and results checked against their annotations."""
+    if "<locals>" in function.__qualname__:
+        return function  # made anew at each call of its parent, and the check with it, which takes milliseconds
     annotations = getattr(function, "__annotations__", {})
     function.__annotations__ = {name: kind if _is_array(kind) else Any for name, kind in annotations.items()}
     return beartype(function)

@@ -1,20 +1,29 @@
 """The rules of the house that no compiler checks: each test walks the tree and names what breaks one."""
 
 import ast
+import errno
 import inspect
 import re
+import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jaxtyping
 import numpy as np
 import pytest
 
-from nextok import errors
+from nextok import corpus, errors, tokenizer
+from nextok.config import from_mapping
+from nextok.decode.continuation import check_prompt
+from nextok.decode.logprobs import largest_logit
 from nextok.errors import NextokError
+from nextok.files import disk_errors
+from nextok.spec import ModelConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "nextok"
@@ -161,20 +170,78 @@ def test_importing_loads_nothing_heavy_and_reads_no_environment(module: str) -> 
 
 def test_the_light_rooms_are_all_that_may_not_reach_torch() -> None:
     rooms = {path.parent.name for path in files_under(PACKAGE, "__init__.py")} - {"nextok", "cli"}
-    with_torch = {"model", "train", "evals", "interop"}
+    with_torch = {"model", "train", "evals", "interop", "lessons"}
     assert {f"nextok.{room}" for room in rooms - with_torch} <= set(LIGHT)
 
 
 # --- errors and their page
 
 
+ERRORS_PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+ERROR_ROWS = re.findall(
+    r"^\| `([a-z-]+)` \| `(\w+)` \| ([^|]+) \| (\d) \| ([^|]*) \| ([^|]+) \|$", ERRORS_PAGE, re.MULTILINE
+)
+
+
 def test_the_page_of_errors_lists_exactly_the_errors_there_are() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, NextokError)]
-    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([a-z-]+)` \| `(\w+)` \| ([^|]+) \| (\d) \| ([^|]*) \| ([^|]+) \|$", page, re.MULTILINE)
-    listed = {slug: (name, int(code)) for slug, name, _, code, _, _ in rows}
+    listed = {slug: (name, int(code)) for slug, name, _, code, _, _ in ERROR_ROWS}
     assert listed == {kind.slug: (kind.__name__, kind.exit_code) for kind in kinds}
-    assert len(rows) == len(kinds), "a slug is listed twice, or two errors share one"
+    assert len(ERROR_ROWS) == len(kinds), "a slug is listed twice, or two errors share one"
+
+
+def read_parquet() -> None:
+    file = corpus.SourceFile(path=Path("book.parquet"), format="parquet", compression="none")
+    list(corpus.read_pieces([file], corpus.CorpusConfig(), tokenizer.TextRules(), corpus.ReadCounts()))
+
+
+def fill_the_disk() -> None:
+    with disk_errors(Path("runs/nano/run.json")):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def read_too_much() -> None:
+    from nextok.model.gpt import check_length
+
+    check_length(0, 8)
+
+
+def load_nothing() -> None:
+    from nextok import load
+
+    load("runs/nano")
+
+
+EXAMPLES: dict[str, Callable[[], object]] = {
+    "bad-input": read_too_much,
+    "bad-option": lambda: from_mapping(ModelConfig, {"n_layer": 2}, "model"),
+    "bad-model": lambda: ModelConfig(vocab_size=65, d_model=65, n_heads=4),
+    "bad-corpus": lambda: corpus.find_files(["bok.txt"], Path("cache")),
+    "bad-tokenizer": lambda: tokenizer.parse_choice("bpe:100"),
+    "unknown-character": lambda: tokenizer.char_tokenizer(["abc"], end_of_text=False).encode("d"),
+    "bad-prompt": lambda: check_prompt([11], 11, None),
+    "bad-checkpoint": load_nothing,
+    "missing-extra": read_parquet,
+    "non-finite": lambda: largest_logit(np.full(65, np.nan, dtype=np.float32)),
+    "disk": fill_the_disk,
+    "no-download": lambda: corpus.find_files(["tinyshakespeare"], Path("cache")),
+}
+
+
+@pytest.mark.parametrize(("slug", "example"), [(row[0], row[4]) for row in ERROR_ROWS if row[0] != "failure"])
+def test_an_example_on_the_page_of_errors_is_what_the_program_says(
+    slug: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_network(*_: object, **__: object) -> None:
+        raise urllib.error.URLError(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", no_network)
+    with pytest.raises(NextokError) as caught:
+        EXAMPLES[slug]()
+    assert caught.value.slug == slug
+    assert example.strip("`") in (caught.value.message, str(caught.value))
 
 
 # --- nothing of the place it was made in

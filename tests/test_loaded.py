@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import nextok
-from nextok.errors import CheckpointError, ConfigError, InputError
+from nextok.errors import CheckpointError, ConfigError, InputError, UnknownCharacterError
 from nextok.interop import write_directory
-from nextok.model import build, weight_arrays
+from nextok.model import GPT, TorchDecoder, build, weight_arrays
 from nextok.spec import ModelConfig, preset_config
-from nextok.tokenizer import byte_tokenizer
+from nextok.tokenizer import byte_tokenizer, char_tokenizer
 
 CONFIG = ModelConfig(n_layers=2, d_model=16, n_heads=2, context=12, vocab_size=257)
 
@@ -61,12 +61,47 @@ def test_what_cannot_be_done_is_said(folder: Path, tmp_path: Path) -> None:
         loaded.logits("x" * 13)
     with pytest.raises(ConfigError, match="Unknown option 'temprature'.*"):
         loaded.generate("a", temprature=1.0)
+    with pytest.raises(ConfigError, match="one continuation, not n = 3"):
+        loaded.generate("a", n=3)
     with pytest.raises(ConfigError, match="no hook point"):
         loaded.trace("a", ["blocks.9.attn.pattern"])
     with pytest.raises(CheckpointError):
         nextok.load(tmp_path / "absent")
     with pytest.raises(AttributeError):
         nextok.no_such_name  # noqa: B018
+
+
+def test_unknown_characters_are_refused_dropped_or_replaced_in_every_method(tmp_path: Path) -> None:
+    write_directory(tmp_path, CONFIG, weight_arrays(build(CONFIG, 1)), char_tokenizer("ab ?", end_of_text=False))
+    loaded = nextok.load(tmp_path)
+    with pytest.raises(UnknownCharacterError):
+        loaded.ids("aZb")
+    for unknown, same in (("drop", "ab"), ("replace", "a?b")):
+        np.testing.assert_array_equal(loaded.ids("aZb", unknown=unknown), loaded.ids(same))
+        np.testing.assert_array_equal(loaded.logits("aZb", unknown=unknown), loaded.logits(same))
+        traced = loaded.trace("aZb", ["logits"], unknown=unknown)["logits"]
+        np.testing.assert_array_equal(traced, loaded.logits(same))
+        one = loaded.generate("aZb", unknown=unknown, max_new_tokens=3)
+        assert one == loaded.generate(same, max_new_tokens=3)
+        streamed = loaded.stream("aZb", unknown=unknown, max_new_tokens=3)
+        assert tuple(event.id for event in streamed) == one.ids
+
+
+@pytest.mark.parametrize(("n_prompts", "n", "slots"), [(1, 1, 1), (1, 3, 3), (2, 1, 2), (3, 2, 4), (0, 1, 1)])
+def test_no_more_caches_are_made_than_there_are_continuations(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, n_prompts: int, n: int, slots: int
+) -> None:
+    made = []
+
+    class Watched(TorchDecoder):
+        def __init__(self, model: GPT, n_slots: int = 1) -> None:
+            made.append(n_slots)
+            super().__init__(model, n_slots)
+
+    monkeypatch.setattr("nextok.loaded.TorchDecoder", Watched)
+    found = nextok.load(folder).generate_all(["ab"] * n_prompts, n=n, max_new_tokens=1)
+    assert made == [slots]
+    assert [len(choices) for choices in found] == [n] * n_prompts
 
 
 def test_model_without_a_tokenizer_takes_ids(tmp_path: Path) -> None:

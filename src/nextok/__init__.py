@@ -1,15 +1,17 @@
 """Train, look inside, plan, check, run and serve decoder-only GPTs.
 
-`nextok.load(MODEL)` opens a model with its tokenizer; importing the package loads nothing heavy.
+`nextok.load(MODEL)` opens a model with its tokenizer, `nextok.describe(MODEL)` counts one; importing the package loads
+nothing heavy.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nextok.description import Description, describe
     from nextok.loaded import LoadedModel, load
 
 __version__ = "0.1.0"
-__all__ = ["LoadedModel", "__version__", "load"]
+__all__ = ["Description", "LoadedModel", "__version__", "describe", "load"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from nextok import loaded  # noqa: PLC0415 - torch is loaded with the first model, not with the package
 
         return getattr(loaded, name)
+    if name in ("describe", "Description"):
+        from nextok import description  # noqa: PLC0415 - NumPy is loaded with the first model, not with the package
+
+        return getattr(description, name)
     raise AttributeError(f"module 'nextok' has no attribute {name!r}")

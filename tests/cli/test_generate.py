@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -43,8 +44,45 @@ def test_explanation_shows_context_candidates_filters_and_choice(nextok: Nextok,
 
 
 def test_stop_text_ends_without_being_shown(nextok: Nextok, trained: Path) -> None:
-    out = nextok("generate", str(trained), "--prompt", "abc d", *GREEDY, "--stop", "ef", "f")[1]
+    out = nextok("generate", str(trained), "--prompt", "abc d", *GREEDY, "--stop", "zz", "--stop", "ef")[1]
     assert "ef" not in out
+
+
+def test_flag_of_many_values_never_swallows_the_model(nextok: Nextok, trained: Path) -> None:
+    flags = ["--stop", "ef", "--banned-ids", "1", "--banned-ids", "2", "--logit-bias", "3", "0.5"]
+    code, out, _ = nextok("generate", *flags, str(trained), "--prompt", "abc d", *GREEDY, "--json")
+    sampling = json.loads(out)["sampling"]
+    assert code == 0
+    assert (sampling["stop"], sampling["banned_ids"], sampling["logit_bias"]) == (["ef"], [1, 2], [[3, 0.5]])
+
+
+def test_unknown_characters_are_dropped_or_replaced_when_asked(nextok: Nextok, trained: Path) -> None:
+    def prompt_ids(prompt: str, *flags: str) -> list[int]:
+        out = nextok("generate", str(trained), "--prompt", prompt, *flags, *GREEDY, "--json")[1]
+        return list(json.loads(out)["prompt_ids"])
+
+    assert prompt_ids("aZbZ", "--unknown", "drop") == prompt_ids("ab")
+    assert prompt_ids("aZbZ", "--unknown", "replace") == prompt_ids("a b ")
+    for form in ("--stream", "--explain"):
+        assert nextok("generate", str(trained), "--prompt", "aZb", "--unknown", "drop", form, *GREEDY)[0] == 0
+
+
+def test_likeliest_tokens_are_printed_when_asked_for(nextok: Nextok, trained: Path) -> None:
+    arguments = ["generate", str(trained), "--prompt", "abc d", *GREEDY, "--json"]
+    (choice,) = json.loads(nextok(*arguments, "--top-logprobs", "2")[1])["choices"]
+    assert [len(step) for step in choice["top_logprobs"]] == [2] * 10
+    assert [step[0][0] for step in choice["top_logprobs"]] == choice["ids"]
+    assert "top_logprobs" not in json.loads(nextok(*arguments)[1])["choices"][0]
+
+
+@pytest.mark.parametrize(
+    "flags", [["--explain", "--json"], ["--explain", "--stream"], ["--json", "--stream"], ["--explain", "--n", "2"]]
+)
+def test_flags_that_contradict_each_other_are_refused(nextok: Nextok, trained: Path, flags: list[str]) -> None:
+    code, out, err = nextok("generate", str(trained), "--prompt", "abc", *flags)
+    assert (code, out) == (2, "")
+    assert err.startswith("nextok: ")
+    assert all(flag in err for flag in flags)
 
 
 def test_prompts_of_a_conversation_are_answered_one_by_one(
@@ -62,6 +100,25 @@ def test_prompt_can_come_from_standard_input(nextok: Nextok, trained: Path, monk
     assert nextok("generate", str(trained), "--prompt", "-", *GREEDY)[1].startswith("abc d")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_standard_input_is_utf8_in_every_locale_and_stray_bytes_are_marked(
+    nextok: Nextok, trained: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    for given, seen in ((b"ab\xc3\xa9", "U+00E9"), (b"ab\xff", "U+FFFD")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding=encoding, errors="strict"))
+        code, _, err = nextok("generate", str(trained), "--prompt", "-")
+        assert code == 2
+        assert seen in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_conversation_ends_quietly_on_a_signal(
+    nextok: Nextok, trained: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda _: signal.raise_signal(number))
+    assert nextok("generate", str(trained), "--interactive", *GREEDY)[:2] == (code, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -72,7 +129,9 @@ def test_prompt_can_come_from_standard_input(nextok: Nextok, trained: Path, monk
         (["--prompt", "abc", "--temperature", "-1"], "temperature"),
         (["--prompt", "abc", "--top-k", "-1"], "top_k"),
         (["--prompt", "abc", "--max-new-tokens", "-1"], "max_new_tokens"),
+        (["--prompt", "abc def ghi jkl."], "leaves no room for 200 new ones"),
         (["--prompt", "abc def ghi jkl. abc"], "--overflow slide"),
+        (["--prompt", "abc def ghi jkl. abc", "--max-new-tokens", "0"], "cannot be read whole"),
     ],
 )
 def test_what_cannot_be_served_is_refused_by_name(
@@ -92,11 +151,12 @@ def test_past_the_context_it_slides_when_asked(nextok: Nextok, trained: Path) ->
 
 
 def test_nothing_new_is_the_prompt(nextok: Nextok, trained: Path) -> None:
-    assert nextok("generate", str(trained), "--prompt", "abc", "--max-new-tokens", "0")[1] == "abc\n"
+    for prompt in ("abc", "abc def ghi jkl."):
+        assert nextok("generate", str(trained), "--prompt", prompt, "--max-new-tokens", "0")[1] == f"{prompt}\n"
 
 
 def test_text_options_stay_text(nextok: Nextok, trained: Path) -> None:
-    code, out, _ = nextok("generate", str(trained), "--prompt", "a", "--stop", "1+1=", "007", *GREEDY)
+    code, out, _ = nextok("generate", str(trained), "--prompt", "a", "--stop", "1+1=", "--stop", "007", *GREEDY)
     assert (code, out[:1]) == (0, "a")
     code, _, err = nextok("generate", str(trained), "--prompt=1+1=", *GREEDY)
     assert "U+0031" in err

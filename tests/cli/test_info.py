@@ -46,6 +46,13 @@ def test_run_directory_is_counted_in_its_file_and_tells_its_origin(nextok: Nexto
     assert "as counted" in out
 
 
+def test_what_changes_a_preset_is_refused_for_a_folder(nextok: Nextok, trained: Path) -> None:
+    for flags in (["--recipe", "modern"], ["--vocab-size", "1000"]):
+        code, _, err = nextok("info", str(trained), *flags)
+        assert code == 2
+        assert "chosen for a preset" in err
+
+
 def test_unknown_model_is_refused(nextok: Nextok) -> None:
     code, _, err = nextok("info", "gpt5")
     assert code == 2

@@ -79,9 +79,22 @@ def test_console_that_cannot_show_a_character_ends_nothing(tmp_path: Path, train
         capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii:strict", "LC_ALL": "C"}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    code = "import sys; from nextok.cli import main as m; m._replace_unencodable(); print('\\u203b')"
+    code = "import sys; from nextok.cli import main as m; m._set_streams(); print('\\u203b')"
     shown = in_process(code, PYTHONIOENCODING="ascii:strict")
     assert (shown.returncode, shown.stdout) == (0, "?\n")
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "utf-8:strict"}])
+def test_standard_input_is_utf8_whatever_the_locale(locale: dict[str, str]) -> None:
+    code = "import sys; from nextok.cli import main as m; m._set_streams(); print(ascii(sys.stdin.read()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=b"\xc3\xa9 \xff",
+        capture_output=True,
+        env={**os.environ, **locale},
+        check=True,
+    )
+    assert done.stdout.decode().strip() == r"'\xe9 \udcff'"
 
 
 def test_reader_that_leaves_is_no_error(trained: Path) -> None:
@@ -91,6 +104,6 @@ def test_reader_that_leaves_is_no_error(trained: Path) -> None:
 
 
 def test_importing_changes_no_signal_handler_and_json_is_strict(nextok: Nextok) -> None:
-    code, out, _ = nextok("info", "nano", "--json")
+    code, out, _ = nextok("info", "lesson-a", "--json")
     assert code == 0
-    assert json.loads(out)["parameters"] == 809_856
+    assert json.loads(out)["parameters"] == 107_008

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+import tyro
 
 from nextok.cli.options import cache_folder, parse, read_early
 from nextok.errors import ConfigError
@@ -50,6 +52,37 @@ def test_early_flags_are_read_from_anywhere_and_the_rest_stays_in_order(tmp_path
     assert (early.resume, early.out, early.rest) == (True, Path("o"), ["a", "--out=o", "b"])
     with pytest.raises(ConfigError, match="Did you mean 'inner'"):
         read_early(Outer, ["--set", "iner.size=3"])
+
+
+@pytest.mark.parametrize("flag", ["--config", "--set", "--preset", "--recipe", "--out"])
+def test_early_flag_without_its_value_is_a_plain_error(flag: str) -> None:
+    with pytest.raises(ConfigError, match=f"{flag}: expected one argument"):
+        read_early(Outer, ["text.txt", flag])
+
+
+def test_help_lists_the_early_flags_where_they_count(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for default in (None, Outer()):
+        with pytest.raises(SystemExit):
+            parse(Outer, ["--help"], verb="try", about="", default=default)
+        shown.append(capsys.readouterr().out)
+    for flag in ("--config FILE.toml", "--set NAME=VALUE", "--resume", "--json"):
+        assert flag not in shown[0]
+        assert flag in shown[1]
+
+
+def test_flag_of_many_values_is_repeated_and_positionals_are_not() -> None:
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Many:
+        """Two lists."""
+
+        sources: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+        """Without a flag."""
+        stop: tuple[str, ...] = ()
+        """With one."""
+
+    found = parse(Many, ["--stop", "x", "a", "b", "--stop=-y"], verb="try", about="")
+    assert found == Many(sources=("a", "b"), stop=("x", "-y"))
 
 
 def test_cache_folder_is_the_one_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -110,6 +110,16 @@ def test_wrong_flag_ends_with_2(nextok: Nextok, text: str) -> None:
     assert "learning-rate" in err + out
 
 
+def test_resumed_run_takes_flags_sets_and_files(nextok: Nextok, text: str) -> None:
+    base = ["train", text, "--tokenizer", "char", "--steps", "6", *TINY]
+    assert nextok(*base, "--out", "run", "--pause-after-steps", "2")[0] == 0
+    assert nextok("train", "--resume", "--out", "run", "--set", "train.lr=5e-5")[0] == 0
+    assert RunDirectory(Path("run")).read_run()["options"]["train"]["lr"] == 5e-5
+    code, _, err = nextok("train", "--resume", "--out", "run", "--steps", "2")
+    assert code == 2
+    assert "already has 6 steps" in err
+
+
 def test_resume_without_a_place_says_what_is_missing(nextok: Nextok) -> None:
     code, _, err = nextok("train", "--resume")
     assert code == 2

@@ -1,5 +1,6 @@
 """The second pass: where the split falls, what stands between documents, and what is refused."""
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,8 @@ def encode(folder, documents, train_characters, tokenizer=None, **options):
     for name, record in zip(("train", "validation"), records, strict=True):
         if record is not None:
             split = TokenSplit(folder, name, record.shards, vocab_size=tokenizer.vocab_size, size_bytes=record.bytes)
-            opened.append((split.tokens(0, len(split)).tolist(), split.document_starts.tolist()))
+            starts = np.load(folder / f"{name}-documents.npy")
+            opened.append((split.tokens(0, len(split)).tolist(), starts.tolist()))
     return opened, records
 
 
@@ -114,10 +116,26 @@ def test_unknown_characters_are_dropped_where_asked(tmp_path):
     assert splits == [([0, 1, 3, 3, 2], [0, 3, 4])]
 
 
+@given(text=st.text("abcé😀", min_size=1), unknown=st.sampled_from(["drop", "replace"]))
+def test_bytes_are_those_that_the_ids_stand_for(tmp_path_factory, text, unknown):
+    """Dropped bytes would make bits per byte look better than they are."""
+    tokenizer = char_tokenizer(["é?"], end_of_text=False)
+    _, records = encode(tmp_path_factory.mktemp("dropped"), [["é" + text]], len(text) + 1, tokenizer, unknown=unknown)
+    known = [character for character in text if character == "é" or unknown == "replace"]
+    assert records[0].bytes == 2 + sum(2 if character == "é" else 1 for character in known)
+    assert records[0].characters == len(text) + 1
+
+
 def test_a_split_of_nothing_but_dropped_characters_is_refused(tmp_path):
     tokenizer = char_tokenizer(["abc"], end_of_text=False)
-    with pytest.raises(CorpusError, match="validation split has no tokens"):
+    with pytest.raises(CorpusError, match="validation split has no text left"):
         encode(tmp_path, [["abzz"]], 2, tokenizer, unknown="drop")
+
+
+def test_a_split_of_nothing_but_ends_of_text_is_refused(tmp_path):
+    tokenizer = char_tokenizer(["abc"], end_of_text=True)
+    with pytest.raises(CorpusError, match="validation split has no text left: its 2 characters"):
+        encode(tmp_path, [["ab"], ["z"], ["z"]], 2, tokenizer, unknown="drop")
 
 
 def test_text_that_changed_between_the_passes_is_refused(tmp_path):

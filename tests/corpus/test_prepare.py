@@ -238,8 +238,9 @@ def test_one_line_larger_than_memory_is_prepared(tmp_path, block):
     assert bytes(ids) in block * 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tokenizer", ["byte", "char", "gpt2"])
+@pytest.mark.parametrize(
+    "tokenizer", ["byte", *(pytest.param(name, marks=pytest.mark.slow) for name in ("char", "gpt2"))]
+)
 def test_a_line_of_300_mb_is_prepared_in_less(tmp_path, tokenizer):
     block = b"one two three, " * 70_000
     tokens, _ = prepare_in_little_memory(tmp_path, 300_000_000, 250 << 20, tokenizer, block)

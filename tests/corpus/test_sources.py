@@ -75,6 +75,16 @@ def test_a_prepared_corpus_inside_a_folder_is_not_read_as_text(tree, tmp_path):
     assert found.skipped["prepared corpus"] == 3
 
 
+def test_a_run_inside_a_folder_is_not_read_as_text(tree, tmp_path):
+    (tree / "runs" / "nano" / "plots").mkdir(parents=True)
+    for name in ("run.json", "config.json", "plots/loss.svg"):
+        (tree / "runs" / "nano" / name).write_bytes(b"{}")
+    (tree / "runs" / "notes.txt").write_bytes(b"x")
+    found = find_files([str(tree)], tmp_path)
+    assert [name for name in names(found, tree) if "runs/" in name] == ["runs/notes.txt"]
+    assert found.skipped["run directory"] == 3
+
+
 def test_a_source_that_is_nowhere_is_named_with_the_nearest_file(tree, tmp_path):
     with pytest.raises(CorpusError, match="shakespear.txt") as caught:
         (tree / "shakespeare.txt").write_text("x", encoding="utf-8")

@@ -72,9 +72,17 @@ def test_end_of_text_beyond_the_model_s_vocabulary_is_no_id_of_it():
     start([1], vocab_size=6, min_new_tokens=3).accept(np.zeros(6, np.float32), 1)
 
 
-@pytest.mark.parametrize(("n_prompt", "max_new_tokens"), [(9, 1), (9, 0), (8, 1), (8, 200)])
-def test_a_prompt_without_room_is_refused_with_both_counts_and_the_way_out(n_prompt, max_new_tokens):
-    with pytest.raises(PromptError, match=rf"{n_prompt} tokens .* holds 8") as caught:
+@pytest.mark.parametrize(
+    ("n_prompt", "max_new_tokens", "trouble"),
+    [
+        (9, 1, "cannot be read whole"),
+        (9, 0, "cannot be read whole"),
+        (8, 1, "no room for 1 new"),
+        (8, 200, "no room for 200 new"),
+    ],
+)
+def test_a_prompt_without_room_is_refused_with_both_counts_and_the_way_out(n_prompt, max_new_tokens, trouble):
+    with pytest.raises(PromptError, match=rf"{n_prompt} tokens .* holds 8, .*{trouble}") as caught:
         start([1] * n_prompt, max_new_tokens=max_new_tokens)
     assert "--overflow slide" in caught.value.hint
 

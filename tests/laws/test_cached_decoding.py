@@ -1,12 +1,15 @@
 """Decoding with a cache gives what the model gives without one: in pieces, beside neighbours, after any past."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from nextok.model import GPT, TorchDecoder, build
-from nextok.spec import ModelConfig, preset_config
+from nextok.spec import ModelConfig, hook_names, preset_config
 
 
 def uncached(model: GPT, ids: list[int]) -> NDArray[np.float32]:
@@ -122,3 +125,54 @@ def test_decoding_is_right_with_eager_attention_in_the_model_too(any_model: GPT)
     any_model.use_eager_attention()
     assert_close(uncached(any_model, ids), expected)
     assert_close(TorchDecoder(any_model).prefill(0, ids, all_positions=True), expected)
+
+
+# --- with replaced values
+
+
+def in_pieces(model: GPT, ids: list[int]) -> NDArray[np.float32]:
+    """Returns the logits `[T, V]` of two prompts and then steps, in a slot beside a busy one."""
+    decoder = TorchDecoder(model, n_slots=2)
+    rows = [*decoder.prefill(1, ids[:3], all_positions=True), *decoder.prefill(1, ids[3:5], all_positions=True)]
+    for at, id in enumerate(ids[5:], start=5):
+        rows.append(decoder.step([0, 1], [ids[at - 1], id])[1])
+    return np.stack(rows)
+
+
+def halve_what_is_positive(value: Tensor) -> Tensor:
+    return torch.where(value > 0, value / 2, value)  # no norm undoes it, and what is masked stays masked
+
+
+def test_what_is_replaced_in_the_model_is_replaced_in_its_decoder(any_model: GPT) -> None:
+    ids = some_ids(any_model, 9)
+    plain = in_pieces(any_model, ids)
+    with any_model.replace({"*": halve_what_is_positive}):
+        assert_close(in_pieces(any_model, ids), uncached(any_model, ids))
+    np.testing.assert_array_equal(in_pieces(any_model, ids), plain)
+
+
+def test_every_single_hook_point_reaches_the_decoder() -> None:
+    model = build(ModelConfig(n_layers=2, d_model=16, n_heads=4, n_kv_heads=2, context=8, vocab_size=11), seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(10)
+    ids = some_ids(model, 7)
+    plain = in_pieces(model, ids)
+    for name in hook_names(model.config):
+        with model.replace({name: halve_what_is_positive}):
+            replaced = in_pieces(model, ids)
+            np.testing.assert_allclose(replaced, uncached(model, ids), atol=1e-4, rtol=1e-4, err_msg=name)
+        assert np.abs(replaced - plain).max() > 1e-3, name
+
+
+def test_a_key_that_a_replaced_mask_hides_is_hidden_from_every_step(any_model: GPT) -> None:
+    def hide_the_first(masked_BHTS: Tensor) -> Tensor:
+        return masked_BHTS.index_fill(-1, torch.tensor([0]), -math.inf)  # the first query is left with none
+
+    ids = some_ids(any_model, 9)
+    with any_model.replace({"blocks.*.attn.masked": hide_the_first}):
+        hidden = in_pieces(any_model, ids)
+        assert_close(hidden, uncached(any_model, ids))
+        others = in_pieces(any_model, [(ids[0] + 1) % any_model.config.vocab_size, *ids[1:]])
+    assert np.isfinite(hidden).all()
+    np.testing.assert_array_equal(others[1:], hidden[1:])

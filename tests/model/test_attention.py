@@ -122,6 +122,42 @@ def test_the_mask_fits_half_precision(dtype: torch.dtype) -> None:
     assert (taps.recorded["masked"].triu(1) == torch.full((5, 5), -math.inf).triu(1)).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("point", ["scores", "scaled", "masked"])
+def test_a_query_without_keys_takes_nothing_and_spoils_nothing(dtype: torch.dtype, point: str) -> None:
+    heads = [random_heads(2, 3, 5, 8, seed=seed).to(dtype).requires_grad_() for seed in range(3)]
+
+    def run(**replace: object) -> tuple[Tensor, Tensor, list[Tensor]]:
+        taps = Taps(record=["pattern"], replace=replace)  # type: ignore[arg-type]
+        out = stepwise_attention(*heads, causal=True, dropout=0.0, taps=taps)
+        return (
+            taps.recorded["pattern"],
+            out,
+            list(torch.autograd.grad(out[:, :, [0, 1, 4]].float().square().sum(), heads)),
+        )
+
+    blind = torch.tensor([False, False, True, True, False])[:, None]
+    plain_pattern, plain_out, plain_gradients = run()
+    pattern, out, gradients = run(**{point: lambda scores: scores.masked_fill(blind, -math.inf)})
+    assert not pattern[:, :, 2:4].any()
+    assert not out[:, :, 2:4].any()
+    for ordinary in (0, 1, 4):
+        assert torch.equal(pattern[:, :, ordinary], plain_pattern[:, :, ordinary])
+        assert torch.equal(out[:, :, ordinary], plain_out[:, :, ordinary])
+    for gradient, plain_gradient in zip(gradients, plain_gradients, strict=True):
+        assert torch.equal(gradient, plain_gradient), "a loss on the others has the gradient it had"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_where_no_query_has_a_key_gradients_are_zero(dtype: torch.dtype) -> None:
+    heads = [random_heads(1, 2, 4, 8, seed=seed).to(dtype).requires_grad_() for seed in range(3)]
+    taps = Taps(replace={"masked": lambda masked: torch.full_like(masked, -math.inf) + masked})
+    out = stepwise_attention(*heads, causal=True, dropout=0.0, taps=taps)
+    out.float().sum().backward()
+    assert not out.any()
+    assert all(head.grad is not None and not head.grad.any() for head in heads)
+
+
 def test_each_kv_head_serves_neighbouring_query_heads() -> None:
     x_BGSK = torch.arange(2.0).view(1, 2, 1, 1)
     assert share_heads(x_BGSK, 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]

@@ -3,6 +3,8 @@
 That cached and uncached decoding agree is in `tests/laws/test_cached_decoding.py`.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -131,6 +133,50 @@ def test_a_slot_that_does_not_exist_is_the_callers_fault(decoder: TorchDecoder, 
         with pytest.raises(IndexError, match=f"there is no slot {slot}; the decoder has 3"):
             call()
     assert [decoder.length(each) for each in range(3)] == [0, 0, 2]
+
+
+def test_a_replacement_holds_for_the_calls_in_its_block_and_leaves_the_past(decoder: TorchDecoder) -> None:
+    untouched = TorchDecoder(decoder.model, n_slots=3)
+    for each in (decoder, untouched):
+        each.prefill(0, [1, 2, 3])
+    with decoder.model.replace({"logits": torch.zeros_like, "blocks.0.attn.q": torch.zeros_like}):
+        assert not decoder.step([0], [4]).any()
+        assert not decoder.prefill(1, [1, 2], all_positions=True).any()
+    decoder.truncate(0, 3)
+    np.testing.assert_array_equal(decoder.step([0], [4]), untouched.step([0], [4]))
+
+
+def test_a_replacement_sees_the_positions_of_the_step(decoder: TorchDecoder) -> None:
+    points = ("embed", "blocks.1.attn.k", "blocks.1.attn.pattern", "logits")
+    seen: list[tuple[str, list[int]]] = []
+
+    def watch(name: str, value: torch.Tensor) -> torch.Tensor:
+        seen.append((name, list(value.shape)))
+        return value
+
+    with decoder.model.replace({name: partial(watch, name) for name in points}):
+        decoder.prefill(0, [1, 2, 3])
+        decoder.prefill(0, [4, 5])
+        decoder.prefill(1, [1])
+        assert [dict(seen[at : at + 4]) for at in (0, 4)] == [
+            dict(zip(points, ([1, 3, 16], [1, 2, 3, 4], [1, 4, 3, 3], [1, 1, 11]), strict=True)),
+            dict(zip(points, ([1, 2, 16], [1, 2, 2, 4], [1, 4, 2, 5], [1, 1, 11]), strict=True)),
+        ]
+        seen.clear()
+        decoder.step([1, 0], [6, 6])
+    assert [shape for _, shape in seen] == [[2, 1, 16], [2, 2, 1, 4], [1, 4, 1, 2], [1, 4, 1, 6], [2, 1, 11]]
+
+
+def test_a_replacement_made_for_a_whole_pass_is_refused_in_a_step_and_moves_no_slot(decoder: TorchDecoder) -> None:
+    decoder.prefill(0, [7])
+    patch_BTD = torch.zeros(1, 4, 16)
+    with (
+        decoder.model.replace({"blocks.1.resid_pre": lambda _: patch_BTD}),
+        pytest.raises(InputError, match=r"blocks\.1\.resid_pre gave shape \[1, 4, 16\]; the value has \[1, 1, 16\]"),
+    ):
+        decoder.step([0], [1])
+    assert decoder.length(0) == 1
+    assert_continues(decoder, [7])
 
 
 def test_calls_that_make_no_sense_are_caught(decoder: TorchDecoder) -> None:

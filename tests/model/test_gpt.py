@@ -10,7 +10,7 @@ from torch import Tensor
 from nextok.errors import ConfigError, InputError
 from nextok.model import GPT, build, next_token_loss
 from nextok.model.attention import share_heads
-from nextok.model.gpt import IGNORED
+from nextok.model.gpt import IGNORED, check_ids
 from nextok.spec import ModelConfig, hook_names, preset_config
 
 # --- the lesson's TinyGPT
@@ -290,6 +290,24 @@ def test_a_sequence_that_does_not_fit_is_refused_with_both_counts(any_model: GPT
     assert caught.value.message == f"The model was given {ids_BT.shape[1]} tokens; it takes 1 to {context}."
     with pytest.raises(InputError, match=f"{ids_BT.shape[1]} tokens"):
         any_model.trace(ids_BT, ["logits"])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("id", [-1, 50, 999])
+def test_an_id_outside_the_vocabulary_is_refused_by_name(tiny: GPT, id: int, dtype: torch.dtype) -> None:
+    ids_BT = torch.tensor([[0, 49], [id, 3]], dtype=dtype)
+    for call in (lambda: tiny(ids_BT), lambda: tiny.trace(ids_BT, ["logits"])):
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.message == f"Token id {id} is not in 0 to 49, the model's vocabulary."
+
+
+def test_ids_on_another_device_are_not_waited_for() -> None:
+    check_ids(torch.empty(1, 3, dtype=torch.int64, device="meta"), 50)  # has no values: to look at one would raise
+
+
+def test_a_batch_without_rows_is_a_batch(tiny: GPT) -> None:
+    assert tiny(torch.zeros(0, 3, dtype=torch.int64)).shape == (0, 3, 50)
 
 
 def test_one_token_and_a_full_context_fit(any_model: GPT) -> None:

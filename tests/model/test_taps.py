@@ -1,7 +1,9 @@
 """Hook points on their own: scopes, recording, replacing, and nothing at all."""
 
+import pytest
 import torch
 
+from nextok.errors import InputError
 from nextok.model.taps import NO_TAPS, Taps
 
 ONE = torch.ones(1)
@@ -30,6 +32,12 @@ def test_a_replaced_value_goes_on_and_is_what_is_recorded() -> None:
     assert taps.at("mlp")("out", ONE).item() == 3
     assert taps.recorded["mlp.out"].item() == 3
     assert taps("out", ONE) is ONE
+
+
+def test_a_replacement_of_another_shape_is_refused_by_name() -> None:
+    taps = Taps(replace={"mlp.out": lambda value: value[None]}).at("mlp")
+    with pytest.raises(InputError, match=r"replacement of mlp\.out gave shape \[1, 1\]; the value has \[1\]"):
+        taps("out", ONE)
 
 
 def test_a_layer_can_ask_whether_any_of_its_points_is_wanted() -> None:

@@ -24,7 +24,7 @@ from nextok.spec import PRESETS, RECIPES, Architecture, ModelConfig, architectur
 def test_sizes_are_those_of_the_papers(
     preset: str, layers: int, width: int, heads: int, context: int, vocabulary: int
 ) -> None:
-    config = preset_config(preset)
+    config = preset_config(preset, "classic")
     assert (config.n_layers, config.d_model, config.n_heads) == (layers, width, heads)
     assert (config.context, config.vocab_size, config.d_ff) == (context, vocabulary, 4 * width)
 
@@ -74,8 +74,13 @@ def test_the_classic_recipe_is_gpt2s_block() -> None:
 def test_the_modern_recipe_is_qwen3s_block_at_the_same_size() -> None:
     config = preset_config("nano", "modern")
     assert (config.norm, config.position, config.mlp, config.qk_norm) == ("rmsnorm", "rope", "swiglu", True)
-    assert (config.bias, config.tied_head) == (False, True)
+    assert (config.bias, config.tied_head) == (False, False)
     assert (config.n_layers, config.d_model, config.vocab_size) == (4, 128, 65)
+
+
+def test_a_preset_without_a_named_recipe_goes_with_its_own() -> None:
+    assert architecture("nano") == architecture("nano", "modern")
+    assert architecture("stretch") == architecture("stretch", "classic")
 
 
 def test_a_named_recipe_replaces_the_presets_own_block() -> None:
@@ -90,7 +95,7 @@ def test_single_options_override_preset_and_recipe() -> None:
 
 
 def test_widths_follow_an_overridden_size() -> None:
-    config = ModelConfig.of(architecture("nano", overrides={"d_model": 32, "n_heads": 2}), 65)
+    config = ModelConfig.of(architecture("nano", "classic", {"d_model": 32, "n_heads": 2}), 65)
     assert (config.d_head, config.d_ff, config.n_kv_heads) == (16, 128, 2)
 
 

@@ -95,6 +95,15 @@ def test_byte_and_gpt2_need_no_text() -> None:
     assert (made.vocab_size, made.rules) == (50_257, LF)
 
 
+def test_gpt2_without_its_package_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("nextok.tokenizer.gpt2.fetch", lambda file, folder: asked.append(folder) or folder / "absent")
+    with pytest.raises(TokenizerError, match="absent"):
+        build_tokenizer(parse_choice("gpt2"), not_read, end_of_text=True, cache=tmp_path)
+    assert asked == [tmp_path / "gpt2"]
+
+
 def test_a_path_is_a_file_or_its_folder(tmp_path: Path) -> None:
     byte_tokenizer().save(tmp_path / "tokenizer.json")
     for path in (tmp_path, tmp_path / "tokenizer.json"):
@@ -130,5 +139,6 @@ def test_a_folder_without_a_tokenizer_says_what_it_should_hold(tmp_path: Path) -
 def test_a_tokenizer_larger_than_the_embedding_is_refused() -> None:
     check_fits(byte_tokenizer(), 257)
     check_fits(byte_tokenizer(), 304)
-    with pytest.raises(TokenizerError, match="ids up to 256, the model has 256 embedding rows"):
+    with pytest.raises(TokenizerError, match="ids up to 256, the model has 256 embedding rows") as caught:
         check_fits(byte_tokenizer(), 256)
+    assert "vocab_size = 257" in caught.value.hint

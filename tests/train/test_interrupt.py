@@ -31,6 +31,13 @@ def test_second_signal_stops_at_once() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_second_sigterm_ends_with_its_own_code() -> None:
+    with pytest.raises(SystemExit) as stop, Interrupts():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.value.code == 143
+
+
 def test_other_threads_leave_the_handlers_alone() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen = []

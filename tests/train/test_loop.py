@@ -1,18 +1,21 @@
 """The loop: when it evaluates and saves, and what numbers that are none do to it."""
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from nextok.checkpoint import RunDirectory, load_snapshot, read_metrics
+from nextok.checkpoint import RunDirectory, load_snapshot, read_metrics, saved_steps
 from nextok.corpus import Batch, Batches
 from nextok.errors import NonFiniteError
-from nextok.train import Event, Logged, Message, Request, RunOptions, Saved, StepDone, run
+from nextok.train import Event, Logged, Message, Request, RunOptions, Saved, StepDone, resume, run, saved_options
+from nextok.train import loop as loop_module
 from nextok.train.config import TrainConfig
 from nextok.train.loop import Setting
-from nextok.train.step import Forward
+from nextok.train.step import Forward, StepResult
 
 MakeOptions = Callable[..., RunOptions]
 
@@ -62,9 +65,7 @@ def test_hook_can_stop_the_run_after_a_step_and_it_is_saved(make_options: MakeOp
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches 5 and 6 make the loss infinite, as bad data or an overflow would."""
-    from nextok.train import loop
-
-    honest = loop.train_step
+    honest = loop_module.train_step
 
     def train_step(model, forward, optimizer, batch: list[Batch], *, lr, first_sample, config):  # type: ignore[no-untyped-def]
         if first_sample // config.batch_size in (5, 6):
@@ -72,7 +73,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
                 return honest(model, forward, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
         return honest(model, forward, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
 
-    monkeypatch.setattr(loop, "train_step", train_step)
+    monkeypatch.setattr(loop_module, "train_step", train_step)
 
 
 @pytest.mark.usefixtures("poisoned")
@@ -98,6 +99,25 @@ def test_skip_leaves_the_batch_out_and_says_so(make_options: MakeOptions) -> Non
     rows = read_metrics(RunDirectory(options.out).metrics)
     assert [row["step"] for row in rows if row["train_loss"] is None] == [6, 7]
     assert rows[-1]["val_loss"] < 3
+
+
+def test_skipping_gives_up_when_it_is_not_the_batches(
+    make_options: MakeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "train_step", lambda *_, **__: StepResult(math.nan, math.nan, finite=False))
+    with pytest.raises(NonFiniteError, match="in step 11 "):
+        run(make_options(train={"non_finite": "skip", "eval_every_steps": 20}), cache=Path())
+
+
+def test_weights_that_are_no_numbers_are_never_saved(make_options: MakeOptions) -> None:
+    train = {"lr": 1e38, "warmup_steps": 0, "schedule": "constant", "eval_every_steps": 1}
+    options = make_options(train=train)
+    with pytest.raises(NonFiniteError, match="step 1[ ;]"):
+        run(options, cache=Path())
+    assert not RunDirectory(options.out).weights.exists()
+    assert saved_steps(RunDirectory(options.out)) == []
+    healthy = replace(saved_options(options.out), train=replace(options.train, lr=1e-3))
+    assert resume(healthy).step == 20  # from the start, since nothing was saved
 
 
 def test_rate_that_destroys_the_model_is_stopped(make_options: MakeOptions) -> None:

@@ -1,7 +1,9 @@
 """A run is a function of (config, seed, corpus): stopped and resumed anywhere, it ends with the same bits."""
 
+import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,14 +11,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from nextok.checkpoint import RunDirectory, load_snapshot, read_metrics, read_weights
-from nextok.corpus import Batches, open_corpus
+from nextok.corpus import Batches, CorpusConfig, open_corpus, prepare
 from nextok.errors import CheckpointError, ConfigError, CorpusError, DiskError, TokenizerError
-from nextok.train import Event, Message, RunOptions, RunResult, resume, run, saved_options
+from nextok.train import Event, Message, Request, RunOptions, RunResult, StepDone, resume, run, saved_options
+from nextok.train.calibrate import Calibration
 from nextok.train.step import micro_batches
 
 MakeOptions = Callable[..., RunOptions]
@@ -135,7 +139,7 @@ def test_saving_before_any_evaluation_works(make_options: MakeOptions) -> None:
 
 def test_best_weights_are_kept_apart_from_the_last(make_options: MakeOptions) -> None:
     # a rate that destroys the model after the first evaluation
-    train = {"lr": 3.0, "min_lr": 3.0, "schedule": "constant", "warmup_steps": 0, "eval_every_steps": 1}
+    train = {"lr": 3.0, "schedule": "constant", "warmup_steps": 0, "eval_every_steps": 1}
     result = go(make_options(train=train, steps=6))
     assert result.best_step is not None
     assert result.best_val_loss == min(row["val_loss"] for row in read_metrics(RunDirectory(result.path).metrics))
@@ -163,7 +167,7 @@ def test_run_json_tells_where_the_model_comes_from(make_options: MakeOptions) ->
     assert (record["seed"], record["steps"], record["options"]["train"]["lr"]) == (7, 2, 1e-3)
     assert record["corpus"]["folder"] == "corpus"
     assert record["model"]["vocab_size"] > 5
-    assert len(record["tokenizer"]["fingerprint"]) >= 16
+    assert len(record["corpus"]["tokenizer"]) >= 16
     assert record["machine"]["cores"] >= 1
 
 
@@ -214,13 +218,114 @@ def test_finished_run_resumed_changes_nothing(make_options: MakeOptions) -> None
     assert curve(options.out) == before
 
 
-def test_changed_corpus_is_noticed(make_options: MakeOptions) -> None:
-    options = make_options(train={"pause_after_steps": 2})
+@pytest.mark.parametrize(
+    "change", [{"tokenizer": "byte"}, {"config": CorpusConfig(val_fraction=0.3)}, {"sources": "other"}]
+)
+def test_changed_corpus_is_noticed(make_options: MakeOptions, tmp_path: Path, change: dict[str, Any]) -> None:
+    """Another text, another tokenizer of the same text, another split of the same tokens."""
+    text, other = tmp_path / "a.txt", tmp_path / "b.txt"
+    text.write_text("abc def " * 300, encoding="utf-8")
+    other.write_text("abc fed " * 300, encoding="utf-8")
+    folder = tmp_path / "data"
+    as_it_was = {"tokenizer": "char", "config": CorpusConfig(), "sources": "a"}
+
+    def prepared(**values: Any) -> None:
+        values = as_it_was | values
+        sources = [str(other if values.pop("sources") == "other" else text)]
+        prepare(sources, out=folder, cache=tmp_path, **values)
+
+    prepared()
+    options = make_options(sources=(str(folder),), train={"pause_after_steps": 2})
     go(options)
-    manifest = options.out / "corpus" / "corpus.json"
-    manifest.write_text(manifest.read_text().replace('"corpus_fingerprint": "', '"corpus_fingerprint": "0'))
+    prepared(**change)
     with pytest.raises(CheckpointError, match="not the one this run was started on"):
         resume(saved_options(options.out))
+    prepared()
+    assert resume(saved_options(options.out)).step == 20
+
+
+def test_record_tells_what_made_a_prepared_corpus(make_options: MakeOptions) -> None:
+    first = go(make_options("first", steps=1))
+    again = make_options("again", steps=1, sources=(str(first.path / "corpus"),), tokenizer="bpe:300")
+    go(again)
+    assert RunDirectory(again.out).read_run()["options"]["tokenizer"] == "char"
+
+
+def test_run_killed_before_its_first_checkpoint_starts_over(make_options: MakeOptions) -> None:
+    whole, killed = make_options("whole"), make_options("killed")
+    go(whole)
+
+    def die(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == 1:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        go(killed, hooks=[die])
+    assert resume(saved_options(killed.out)).step == 20
+    assert_same_bits(whole.out, killed.out)
+    assert curve(whole.out) == curve(killed.out)
+
+
+def test_changes_are_taken_into_a_resumed_run(make_options: MakeOptions) -> None:
+    options = make_options(train={"pause_after_steps": 2})
+    go(options)
+    changed = saved_options(options.out, {"train": {"lr": 5e-5}})
+    assert changed.train.lr == 5e-5
+    resume(changed)
+    assert read_metrics(RunDirectory(options.out).metrics)[-1]["lr"] == pytest.approx(5e-6)
+
+
+def test_resumed_run_cannot_be_shorter_than_it_is_and_minutes_are_those_to_come(
+    make_options: MakeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = make_options(steps=6)
+    go(options)
+    with pytest.raises(ConfigError, match="already has 6 steps, more than the 2 asked for"):
+        resume(replace(saved_options(options.out), steps=2))
+    assert RunDirectory(options.out).read_run()["steps"] == 6
+    measured = Calibration(step_seconds=1.0, eval_seconds=0.0, spent_seconds=0.0)
+    monkeypatch.setattr(importlib.import_module("nextok.train.run"), "calibrate", lambda *_: measured)
+    assert resume(replace(saved_options(options.out), minutes=0.1)).step == 6 + 5
+
+
+def test_model_without_a_mask_trains_without_samples(make_options: MakeOptions) -> None:
+    options = make_options(steps=4, model={"mask": "none"}, train={"sample_tokens": 10})
+    events: list[Event] = []
+    assert go(options, hooks=[events.append]).step == 4
+    assert any("sees the future" in event.text for event in events if isinstance(event, Message))
+    assert not RunDirectory(options.out).samples.exists()
+
+
+def test_run_without_validation_still_logs_and_keeps_its_last_weights(make_options: MakeOptions) -> None:
+    options = make_options(steps=3, corpus={"val_fraction": 0.0}, train={"log_every_steps": 50, "sample_tokens": 5})
+    result = go(options)
+    assert result.train_loss is not None
+    assert result.val_loss is None
+    directory = RunDirectory(options.out)
+    assert directory.samples.is_file()
+    last = load_snapshot(directory)[0].arrays["weights"]["embed.tokens.weight"]
+    np.testing.assert_array_equal(read_weights(directory.weights)["transformer.wte.weight"], last)
+
+
+def test_samples_are_written_once_however_often_a_run_is_resumed(make_options: MakeOptions) -> None:
+    train = {"sample_tokens": 4, "eval_every_steps": 5, "save_every_steps": 20}
+    options = make_options(train=train)
+
+    def die(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == 12:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        go(options, hooks=[die])
+    resume(saved_options(options.out))
+    headings = re.findall(r"^=== step (\d+) ===$", RunDirectory(options.out).samples.read_text(), re.MULTILINE)
+    assert headings == ["5", "10", "15", "20"]
+
+
+def test_signal_in_the_last_step_is_no_stop(make_options: MakeOptions) -> None:
+    options = make_options(steps=3)
+    result = go(options, hooks=[lambda e: Request(stop=isinstance(e, StepDone) and e.step == 3, reasons=("late",))])
+    assert (result.step, result.stopped_by) == (3, None)
 
 
 def test_nothing_is_left_of_a_run_that_could_not_start(make_options: MakeOptions, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ SHAPES = ("cosine", "linear", "wsd", "constant")
 
 
 def rates(steps: int, **values: object) -> list[float]:
-    config = TrainConfig(lr=1.0, min_lr=0.1, **values)  # type: ignore[arg-type]
+    config = TrainConfig(lr=1.0, min_lr_fraction=0.1, **values)  # type: ignore[arg-type]
     return [learning_rate(step, steps, config) for step in range(steps)]
 
 

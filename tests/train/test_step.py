@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nextok.corpus import Batch
-from nextok.model import GPT, build
+from nextok.model import GPT, IGNORED, build
 from nextok.spec import preset_config
 from nextok.train.config import TrainConfig
 from nextok.train.optim import make_optimizer
@@ -57,6 +57,17 @@ def test_micro_batches_weigh_by_their_targets_not_by_their_number() -> None:
     short, long = batch_of(1)[0], batch_of(8, seed=1)[0]
     model = build(CONFIG, 1)
     one, other, both = (gradients(model, pieces) for pieces in ([short], [long], [short, long]))
+    for alone_1, alone_8, together in zip(one, other, both, strict=True):
+        torch.testing.assert_close(together, (alone_1 * 1 + alone_8 * 8) / 9, atol=1e-6, rtol=1e-5)
+
+
+def test_targets_that_do_not_count_weigh_nothing() -> None:
+    piece = batch_of(8)[0]
+    masked_BT = piece.targets_BT.copy()
+    masked_BT[0, 1:] = IGNORED
+    one_of_eight = replace(piece, targets_BT=masked_BT)
+    model = build(CONFIG, 1)
+    one, other, both = (gradients(model, pieces) for pieces in ([one_of_eight], [piece], [one_of_eight, piece]))
     for alone_1, alone_8, together in zip(one, other, both, strict=True):
         torch.testing.assert_close(together, (alone_1 * 1 + alone_8 * 8) / 9, atol=1e-6, rtol=1e-5)
 

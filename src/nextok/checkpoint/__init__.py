@@ -3,7 +3,7 @@
 It stores and returns NumPy arrays and plain values; it knows no model, no optimizer and no foreign file format.
 """
 
-from nextok.checkpoint.records import MetricsLog, append_samples, read_metrics
+from nextok.checkpoint.records import MetricsLog, append_samples, keep_samples_through, read_metrics
 from nextok.checkpoint.rundir import RunDirectory
 from nextok.checkpoint.snapshots import Snapshot, load_snapshot, save_snapshot, saved_steps
 from nextok.checkpoint.weights import TensorSpec, read_weight_shapes, read_weights, write_weights
@@ -14,6 +14,7 @@ __all__ = [
     "Snapshot",
     "TensorSpec",
     "append_samples",
+    "keep_samples_through",
     "load_snapshot",
     "read_metrics",
     "read_weight_shapes",

@@ -4,6 +4,7 @@ A kill costs at most the line in flight; the next append first removes what is l
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,20 @@ def append_samples(path: Path, step: int, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
             stream.write(block.encode("utf-8", errors="replace"))
+
+
+def keep_samples_through(path: Path, step: int) -> None:
+    """Drops the samples taken after `step`, so that a resumed run does not write them twice.
+
+    Raises:
+        DiskError: if the file cannot be written.
+    """
+    if not path.is_file():
+        return
+    text = path.read_text(encoding="utf-8")
+    later = next((at for at in re.finditer(r"^=== step ([0-9]+) ===$", text, re.MULTILINE) if int(at[1]) > step), None)
+    if later is not None:
+        write_text(path, text[: later.start()])
 
 
 def _is_after(record: Mapping[str, Any], step: int) -> bool:

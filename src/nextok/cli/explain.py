@@ -12,10 +12,10 @@ _CONTEXT_SHOWN = 12
 _CANDIDATES_SHOWN = 5
 
 
-def show(loaded: LoadedModel, prompt: str, sampling: dict[str, Any], console: Console) -> None:
-    """Prints one block a token, then the whole text."""
+def show(loaded: LoadedModel, prompt: str, options: dict[str, Any], console: Console) -> None:
+    """Prints one block a token, then the whole text; the options are those of `LoadedModel.stream`."""
     text = prompt
-    for event in loaded.stream(prompt, explain=True, **sampling):
+    for event in loaded.stream(prompt, explain=True, **options):
         text += event.text
         if event.explanation is not None:
             console.print(Text("\n".join(step_lines(loaded, event.explanation)) + "\n"))

@@ -9,11 +9,12 @@ import tyro
 
 from nextok.cli.explain import show
 from nextok.cli.options import parse
-from nextok.decode import SamplingConfig
-from nextok.errors import InputError, PromptError
+from nextok.decode import Generation, SamplingConfig
+from nextok.errors import ConfigError, InputError, PromptError
 from nextok.files import to_json
 from nextok.loaded import LoadedModel, load
 from nextok.report import make_console
+from nextok.tokenizer import Unknown
 
 ABOUT = "Continue a prompt with a trained model: a run directory, or a directory that transformers reads."
 
@@ -26,6 +27,8 @@ class Arguments:
     """A run directory, or a directory that transformers reads."""
     prompt: str | None = None
     """Text to continue; - reads it from standard input. Empty starts from end of text where there is one."""
+    unknown: Unknown = "error"
+    """A character that the model's vocabulary does not have: refuse the prompt, drop it, or replace it by a mark."""
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     """How tokens are chosen."""
     stream: bool = False
@@ -36,6 +39,13 @@ class Arguments:
     """Ask for one prompt after another until the input ends."""
     json: bool = False
     """Print one JSON object: prompt, ids, texts, log-probabilities, reasons."""
+
+    def __post_init__(self) -> None:
+        forms = [f"--{name}" for name in ("stream", "explain", "json") if getattr(self, name)]
+        if len(forms) > 1:
+            raise ConfigError(f"{' and '.join(forms)} print in different ways.", "Choose one of them.")
+        if self.explain and self.sampling.n > 1:
+            raise ConfigError(f"--explain shows one continuation, and --n {self.sampling.n} asks for more.")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,38 +62,41 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _answer(loaded: LoadedModel, prompt: str, arguments: Arguments) -> None:
-    sampling = asdict(arguments.sampling)
-    if arguments.json:
-        print(to_json(_as_object(loaded, prompt, sampling), indent=2))
-    elif arguments.explain:
-        show(loaded, prompt, sampling, make_console())
+    options = asdict(arguments.sampling) | {"unknown": arguments.unknown}
+    if arguments.explain:
+        show(loaded, prompt, options, make_console())
     elif arguments.stream:
-        _stream(loaded, prompt, sampling)
+        _stream(loaded, prompt, options)
+    elif arguments.json:
+        choices = loaded.generate_all([prompt], **options)[0]
+        print(to_json(_as_object(prompt, choices, arguments.sampling), indent=2))
     else:
-        choices = loaded.generate_all([prompt], **sampling)[0]
-        for number, generation in enumerate(choices, start=1):
-            if len(choices) > 1:
-                print(f"--- {number} of {len(choices)}")
-            print(prompt + generation.text)
+        _print_all(prompt, loaded.generate_all([prompt], **options)[0])
 
 
-def _stream(loaded: LoadedModel, prompt: str, sampling: dict[str, Any]) -> None:
-    for choice in range(sampling["n"]):
+def _print_all(prompt: str, choices: Sequence[Generation]) -> None:
+    for number, generation in enumerate(choices, start=1):
+        if len(choices) > 1:
+            print(f"--- {number} of {len(choices)}")
+        print(prompt + generation.text)
+
+
+def _stream(loaded: LoadedModel, prompt: str, options: dict[str, Any]) -> None:
+    for choice in range(options["n"]):
         print(prompt, end="", flush=True)
-        for event in loaded.stream(prompt, choice=choice, **sampling):
+        for event in loaded.stream(prompt, choice=choice, **options):
             print(event.text, end="", flush=True)
         print()
 
 
-def _as_object(loaded: LoadedModel, prompt: str, sampling: dict[str, Any]) -> dict[str, Any]:
-    choices = loaded.generate_all([prompt], **sampling)[0]
+def _as_object(prompt: str, choices: Sequence[Generation], sampling: SamplingConfig) -> dict[str, Any]:
+    left_out = {"prompt_ids"} if sampling.top_logprobs else {"prompt_ids", "top_logprobs"}
     return {
         "prompt": prompt,
         "prompt_ids": choices[0].prompt_ids,
-        "sampling": sampling,
+        "sampling": asdict(sampling),
         "choices": [
-            {name: value for name, value in asdict(choice).items() if name not in ("prompt_ids", "top_logprobs")}
-            for choice in choices
+            {name: value for name, value in asdict(choice).items() if name not in left_out} for choice in choices
         ],
     }
 

@@ -1,18 +1,17 @@
 """`nextok info MODEL`: what a model costs, exactly, and where it came from."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import tyro
 
 from nextok import units
-from nextok.checkpoint import RunDirectory
 from nextok.cli.options import parse
+from nextok.description import Description, describe
 from nextok.files import to_json
 from nextok.report import fact_table, make_console, table
-from nextok.spec import PRESETS, Counts, ModelConfig, count, preset_config
+from nextok.spec import Counts, ModelConfig
 
 ABOUT = "Count the parameters, FLOPs and memory of a preset, a run directory or a directory of transformers."
 
@@ -34,43 +33,18 @@ class Arguments:
 def main(argv: Sequence[str]) -> int:
     """Runs the command and returns its exit code."""
     arguments = parse(Arguments, argv, verb="info", about=ABOUT)
-    report = describe(arguments.model, recipe=arguments.recipe, vocab_size=arguments.vocab_size)
+    description = describe(arguments.model, recipe=arguments.recipe, vocab_size=arguments.vocab_size)
     if arguments.json:
-        print(to_json(report, indent=2))
+        print(to_json(description.to_mapping(), indent=2))
     else:
-        _print(report)
+        _print(description)
     return 0
 
 
-def describe(name: str, *, recipe: str | None = None, vocab_size: int | None = None) -> dict[str, Any]:
-    """Returns the config, the exact counts and the provenance of a model, with units in the names."""
-    if name in PRESETS and not Path(name).exists():
-        return _report(name, preset_config(name, recipe, vocab_size=vocab_size))
-    from nextok.interop import read_config, stored_parameters
-
-    folder = Path(name)
-    config = read_config(folder)
-    report = _report(name, config) | {"parameters_in_file": stored_parameters(folder)}
-    if RunDirectory(folder).record.is_file():
-        run = RunDirectory(folder).read_run()
-        report["run"] = {
-            key: run[key] for key in ("nextok", "command", "seed", "steps", "corpus", "tokenizer", "machine")
-        }
-    return report
-
-
-def _report(name: str, config: ModelConfig) -> dict[str, Any]:
-    counts = count(config)
-    batch_tokens = config.context
-    derived = {"training_memory_bytes_one_sequence": counts.training_memory_bytes(batch_tokens)}
-    return {"model": name, "config": asdict(config), **asdict(counts), **derived}
-
-
-def _print(report: dict[str, Any]) -> None:
+def _print(description: Description) -> None:
     console = make_console()
-    config = ModelConfig(**report["config"])
-    counts = Counts(**{name: report[name] for name in Counts.__dataclass_fields__})
-    console.print(fact_table(report["model"], _shape_rows(config)))
+    config, counts = description.config, description.counts
+    console.print(fact_table(description.model, _shape_rows(config)))
     parts = [
         (part, f"{size:,}", f"{size / counts.parameters:.1%}")
         for part, size in counts.parameters_by_part.items()
@@ -79,12 +53,12 @@ def _print(report: dict[str, Any]) -> None:
     parts.append(("all", f"{counts.parameters:,}", "100.0%"))
     console.print(table(("parameters", "count", "share"), parts))
     console.print(fact_table("cost", _cost_rows(counts, config)))
-    if "parameters_in_file" in report:
-        same = report["parameters_in_file"] == counts.parameters
-        verdict = "as counted" if same else f"counted {counts.parameters:,}"
-        console.print(f"the file holds {report['parameters_in_file']:,} parameters: {verdict}")
-    if "run" in report:
-        run = report["run"]
+    stored = description.parameters_in_file
+    if stored is not None:
+        verdict = "as counted" if stored == counts.parameters else f"counted {counts.parameters:,}"
+        console.print(f"the file holds {stored:,} parameters: {verdict}")
+    if description.run is not None:
+        run = description.run
         console.print(
             fact_table("run", [("command", run["command"]), ("seed", str(run["seed"])), ("steps", f"{run['steps']:,}")])
         )

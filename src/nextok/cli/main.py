@@ -4,11 +4,13 @@ Exit codes: 0 done, 1 failed, 2 bad input, 130 and 143 stopped by Ctrl-C and SIG
 """
 
 import importlib
+import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any, TextIO
 
 import nextok
 from nextok.config import unknown_name
@@ -20,6 +22,7 @@ VERBS = {
     "prepare": "text to token shards and a report, without training",
     "generate": "continue a prompt",
     "info": "parameters, FLOPs and memory of a model, exactly",
+    "lesson": "run a lesson's worked example: expected beside computed, and why",
 }
 
 
@@ -28,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    _replace_unencodable()
+    _set_streams()
     # Threads of a parallel region wait for each other by spinning. On a busy machine torch's default spins away whole
     # time slices (a training step took 1.3 s instead of 0.2 s beside six other processes); a short spin costs nothing
     # on a quiet one. Must be set before torch is loaded.
@@ -83,12 +86,17 @@ def _help() -> str:
     )
 
 
-def _replace_unencodable() -> None:
-    """Lets a console that cannot show a character show a mark instead of ending the command."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
+def _set_streams() -> None:
+    """Makes every locale read UTF-8, and lets no character that cannot be read or shown end the command."""
+    # Bytes that are not UTF-8 become what they become in arguments; the tokenizer puts U+FFFD for them.
+    _reconfigure(sys.stdin, encoding="utf-8", errors="surrogateescape")
+    _reconfigure(sys.stdout, errors="replace")
+    _reconfigure(sys.stderr, errors="replace")
+
+
+def _reconfigure(stream: TextIO, **settings: Any) -> None:
+    if isinstance(stream, io.TextIOWrapper):  # none at all under pythonw, something else in a notebook
+        stream.reconfigure(**settings)
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

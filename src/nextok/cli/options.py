@@ -8,12 +8,14 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import tyro
 
 from nextok import config as options
+from nextok.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -30,21 +32,36 @@ class Early:
     """All arguments but `--config`, `--set` and `--resume`."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _EarlyFlags:
+    """Read before all others, whose defaults they decide."""
+
+    # For `--help` alone: when tyro reads the flags, these have been taken out.
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """A file of options. Flags win over --set, that over the file, that over the recipe."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """One option by its full name, such as train.lr=2e-3."""
+    resume: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Go on with the run in --out, with the options it has."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the result as one JSON object."""
+
+
 def read_early(cls: type, argv: Sequence[str]) -> Early:
     """Returns what `--config`, `--set`, `--preset`, `--recipe`, `--resume` and `--out` say.
 
     Raises:
-        ConfigError: for a file or an assignment that does not fit the options.
+        ConfigError: for a flag without its value, or a file or an assignment that does not fit the options.
     """
-    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     own.add_argument("--config", type=Path)
     own.add_argument("--set", action="append", default=[], dest="sets")
     own.add_argument("--resume", action="store_true")
-    found, rest = own.parse_known_args(list(argv))
-    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    found, rest = _parse_known(own, argv)
+    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name in ("--preset", "--recipe", "--out"):
         peek.add_argument(name)
-    peeked, _ = peek.parse_known_args(rest)
+    peeked, _ = _parse_known(peek, rest)
     values = options.read_toml(found.config) if found.config else {}
     values = options.merge(values, options.parse_sets(cls, found.sets))
     values |= {name: value for name in ("preset", "recipe") if (value := getattr(peeked, name)) is not None}
@@ -52,16 +69,23 @@ def read_early(cls: type, argv: Sequence[str]) -> Early:
 
 
 def parse(kind: type[T], argv: Sequence[str], *, verb: str, about: str, default: T | None = None) -> T:
-    """Returns the options that the flags spell; prints help and exits where asked, exits 2 for a flag that is wrong."""
-    extra = {} if default is None else {"default": default}
-    return tyro.cli(  # type: ignore[call-overload]
-        kind,
+    """Returns the options that the flags spell; prints help and exits where asked, exits 2 for a flag that is wrong.
+
+    A flag of many values is repeated, once a value, so that it never swallows what follows. With `default`, which the
+    early flags made, the help lists those too.
+    """
+    read = partial(
+        tyro.cli,
         args=list(argv),
         prog=f"nextok {verb}",
         description=about,
-        config=(tyro.conf.OmitArgPrefixes,),
-        **extra,
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.UseAppendAction),
     )
+    if default is None:
+        return read(kind)
+    own, early = Annotated[kind, tyro.conf.arg(name="")], Annotated[_EarlyFlags, tyro.conf.arg(name="early")]
+    both = tuple[own, early]  # type: ignore[valid-type]  # types made at run time
+    return cast(T, read(both, default=(default, _EarlyFlags()))[0])
 
 
 def cache_folder() -> Path:
@@ -70,3 +94,10 @@ def cache_folder() -> Path:
     if named:
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nextok"
+
+
+def _parse_known(parser: argparse.ArgumentParser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    try:
+        return parser.parse_known_args(list(argv))
+    except argparse.ArgumentError as error:
+        raise ConfigError(f"{error.argument_name}: {error.message}.", "--help shows how it is written.") from error

@@ -4,7 +4,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -17,11 +16,7 @@ from nextok.files import to_json
 from nextok.report import make_console
 from nextok.train import RunOptions, RunResult, resume, run, run_options, saved_options
 
-ABOUT = (
-    "Train on files, folders, globs or a named corpus (python-stdlib, tinyshakespeare). "
-    "--config FILE.toml and --set name=value set options too; --resume goes on with the run in --out; "
-    "--json prints the result as one object."
-)
+ABOUT = "Train on files, folders, globs or a named corpus (python-stdlib, tinyshakespeare)."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +33,8 @@ def main(argv: Sequence[str]) -> int:
     early = read_early(RunOptions, [argument for argument in argv if argument != "--json"])
     if early.resume and early.out is None:
         raise InputError("--resume needs --out DIR, the run to go on with.", "Add --out runs/NAME.")
-    default = saved_options(early.out) if early.resume and early.out else run_options(early.values)
+    resumed = early.out if early.resume else None
+    default = run_options(early.values) if resumed is None else saved_options(resumed, early.values)
     defaults = Arguments(**{field.name: getattr(default, field.name) for field in fields(RunOptions)})
     options = parse(Arguments, early.rest, verb="train", about=ABOUT, default=defaults)
     command = shlex.join(["nextok", "train", *argv])
@@ -64,13 +60,3 @@ def train(options: RunOptions, *, command: str, resumed: bool = False, quiet: bo
 def exit_code(result: RunResult) -> int:
     """Returns 0, or the code of the signal that stopped the run: 130 for Ctrl-C, 143 for SIGTERM."""
     return {"SIGINT": 130, "SIGTERM": 143}.get((result.stopped_by or "").split(" ")[0], 0)
-
-
-def next_commands(path: Path) -> list[str]:
-    """Returns what to try with a trained run."""
-    folder = shlex.quote(str(path))
-    return [
-        f"nextok generate {folder} --prompt 'def main('",
-        f"nextok generate {folder} --prompt 'def main(' --explain --max-new-tokens 5",
-        f"nextok info {folder}",
-    ]

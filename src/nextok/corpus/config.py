@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nextok.errors import ConfigError
+from nextok.tokenizer import NewlineRule, NormalForm, Unknown
 
 BadBytes = Literal["strict", "replace", "keep"]
-Newlines = Literal["lf", "keep"]
-Normalization = Literal["none", "nfc", "nfd", "nfkc", "nfkd"]
-Unknown = Literal["error", "drop", "replace"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,10 +24,10 @@ class CorpusConfig:
     """Bytes that are not valid in the encoding: refused by position, replaced by U+FFFD, or kept as they are.
     `keep` needs UTF-8 files and a byte-level tokenizer. Refusing is the default because mojibake trains silently."""
 
-    newlines: Newlines = "lf"
+    newlines: NewlineRule = "lf"
     """`lf` turns CR LF and CR into LF; `keep` leaves them. Prompts are treated the same way."""
 
-    normalization: Normalization = "none"
+    normalization: NormalForm = "none"
     """Unicode normalization form. `none` suits byte-level tokenizers; `nfc` spares a character vocabulary from holding
     one visible letter in two spellings."""
 

@@ -54,7 +54,7 @@ def encode_splits(
                 data = raw_bytes(part.text)
                 fingerprint.add(data, ends_document=part.ends_document)
                 split = splits[min(part.split, len(splits) - 1)]
-                split.add(part, ids, len(data))
+                split.add(part, ids, _size_bytes(ids, data, tokenizer, config))
                 if part.ends_document and separator is not None and part.document < scan.documents - 1:
                     split.add_id(separator)
             for split in splits:
@@ -114,10 +114,10 @@ class _SplitWriter:
             self._ids, self._starts = [], []
 
     def record(self) -> SplitRecord:
-        if not self._tokens:
+        if not (self._tokens and self._size_bytes):  # end of text alone would divide bits by no bytes
             raise CorpusError(
-                f"The {self._name} split has no tokens: its {self._characters} characters were dropped as unknown.",
-                "Use a tokenizer that has them, or unknown = replace.",
+                f"The {self._name} split has no text left: its {self._characters} characters were dropped as unknown.",
+                "Use a tokenizer that has them, or unknown = replace (--unknown replace).",
             )
         return SplitRecord(
             tokens=self._tokens,
@@ -167,6 +167,12 @@ def _encode(batch: list[_Part], tokenizer: Tokenizer, config: CorpusConfig) -> l
         return tokenizer.encode_many([part.text for part in batch], unknown=config.unknown)
     except UnknownCharacterError as error:
         raise _located(batch, tokenizer, config, error) from error
+
+
+def _size_bytes(ids_T: Ids, data: bytes, tokenizer: Tokenizer, config: CorpusConfig) -> int:
+    """Returns the bytes that the ids stand for, which are fewer or others where unknown characters were let pass."""
+    lossy = tokenizer.kind == "char" and config.unknown != "error"
+    return len(tokenizer.decode_bytes(ids_T)) if lossy else len(data)
 
 
 def _located(

@@ -21,7 +21,6 @@ from nextok.corpus.sources import SourceList, find_files
 from nextok.corpus.store import (
     MANIFEST_NAME,
     SCHEMA,
-    TOKENIZER_NAME,
     CorpusManifest,
     PreparedCorpus,
     PrepareReport,
@@ -31,7 +30,7 @@ from nextok.corpus.store import (
 )
 from nextok.errors import CorpusError
 from nextok.files import folder_atomically, write_json
-from nextok.tokenizer import TextRules, Tokenizer, TokenizerChoice, build_tokenizer, parse_choice
+from nextok.tokenizer import TOKENIZER_NAME, TextRules, Tokenizer, TokenizerChoice, build_tokenizer, parse_choice
 
 
 def prepare(
@@ -48,24 +47,27 @@ def prepare(
     The text is split by position: its first `int(characters * (1 - val_fraction))` characters are for training. Between
     documents stands the tokenizer's end-of-text id, if it has one.
 
+    A process that is killed leaves `.NAME.*.partial` beside `out`. A later call lets it lie, because another process
+    may be writing it; delete it when none is.
+
     Args:
         sources: Files, folders, globs, named corpora, in order.
         tokenizer: `char`, `byte`, `bpe:4096`, `gpt2`, or the path of a tokenizer.
         out: Folder to write; an older prepared corpus there is replaced, anything else is refused.
         config: How to read and split.
-        cache: Folder for downloads of named corpora.
+        cache: Folder for downloads of named corpora and of GPT-2's vocabulary.
         on_progress: Called about ten times a second, and at the end of each stage.
 
     Raises:
         CorpusError: if there is no text, it cannot be read, or is too short to split.
         TokenizerError: if the tokenizer cannot be made, or does not have a character (`unknown = "error"`).
-        DownloadError: if a named corpus cannot be fetched.
+        DownloadError: if a named corpus or GPT-2's vocabulary cannot be fetched.
         DiskError: if the result cannot be written.
     """
     check_replaceable(out)
     choice = parse_choice(tokenizer)
     found = find_files(sources, cache)
-    fixed = _fixed_tokenizer(choice, config)
+    fixed = _fixed_tokenizer(choice, config, cache)
     config = _effective(config, choice, fixed)
     reader = _Reader(found, config, on_progress)
     scan = scan_text(reader.pieces("scan"), alphabet=choice.kind == "char", sample=choice.kind == "bpe")
@@ -122,12 +124,12 @@ class _Sum:
         return self._size_bytes
 
 
-def _fixed_tokenizer(choice: TokenizerChoice, config: CorpusConfig) -> Tokenizer | None:
+def _fixed_tokenizer(choice: TokenizerChoice, config: CorpusConfig, cache: Path) -> Tokenizer | None:
     """Returns the tokenizer if it does not depend on the text, so that a missing one is told before reading."""
     if choice.kind in ("char", "bpe"):
         return None
     rules = TextRules(newlines=config.newlines, normalization=config.normalization)
-    return build_tokenizer(choice, tuple, end_of_text=True, rules=rules)
+    return build_tokenizer(choice, tuple, end_of_text=True, rules=rules, cache=cache)
 
 
 def _made_tokenizer(choice: TokenizerChoice, scan: Scan, reader: _Reader) -> Tokenizer:

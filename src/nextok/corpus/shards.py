@@ -7,7 +7,6 @@ on the way out. Axis letters: B windows, T positions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +132,7 @@ class TokenSplit:
         name: Split, such as `train`.
         shards: Its files in order.
         vocab_size: Number of ids.
-        size_bytes: UTF-8 bytes of the text that the ids stand for.
+        size_bytes: UTF-8 bytes that the ids stand for.
 
     Raises:
         CorpusError: if a file is missing, empty, cut short, or of another type than the manifest says.
@@ -157,11 +156,6 @@ class TokenSplit:
     def bytes_per_token(self) -> float:
         """UTF-8 bytes of text per token: divides bits per token into bits per byte."""
         return self.size_bytes / len(self)
-
-    @cached_property
-    def document_starts(self) -> Ids:
-        """Offsets of the first token of each document, int64 [documents]; the first is 0, also inside a cut one."""
-        return np.asarray(np.load(self._folder / f"{self.name}-documents.npy", mmap_mode="r"))
 
     def tokens(self, start: int, stop: int) -> Ids:
         """Returns the ids at start..stop-1, int64 [stop - start]."""

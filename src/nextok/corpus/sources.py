@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from nextok.corpus.named import NAMED, named_files
+from nextok.corpus.store import MANIFEST_NAME
 from nextok.errors import CorpusError
 
 Format = Literal["text", "jsonl", "csv", "tsv", "parquet"]
@@ -34,6 +35,11 @@ _BINARY_SUFFIXES = frozenset(
     """.split()  # noqa: SIM905 - seventy quoted names would hide the list
 )
 
+_OWN_OUTPUT = {  # what earlier commands left in the folder, told by the files that each has
+    "prepared corpus": {MANIFEST_NAME, "train-00000.npy"},
+    "run directory": {"run.json"},
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFile:
@@ -54,7 +60,7 @@ class SourceList:
     files: tuple[SourceFile, ...]
     """Each file once, in the order of the sources, by name within one."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """Number of files left out by reason: hidden, binary, not a file, duplicate, prepared corpus."""
+    """Number of files left out by reason: hidden, binary, not a file, duplicate, prepared corpus, run directory."""
 
     @property
     def size_bytes(self) -> int:
@@ -65,8 +71,8 @@ class SourceList:
 def find_files(sources: Sequence[str], cache: Path) -> SourceList:
     """Returns the files that the sources name.
 
-    A source is a file, a folder (read recursively; hidden files, binary suffixes and prepared corpora are skipped and
-    counted), a glob, or a named corpus. A file or folder of that name goes before a named corpus. A file that two
+    A source is a file, a folder (read recursively; hidden files, binary suffixes, prepared corpora and runs are skipped
+    and counted), a glob, or a named corpus. A file or folder of that name goes before a named corpus. A file that two
     sources name is read once: twice would put the same text into training and validation.
 
     Args:
@@ -123,10 +129,9 @@ def _match(source: str, cache: Path, skipped: dict[str, int]) -> list[Path]:
 def _walk(folder: Path, skipped: dict[str, int]) -> list[Path]:
     kept = []
     for parent, folders, names in os.walk(folder, onerror=_refuse_folder):
-        if (
-            "corpus.json" in names and "train-00000.npy" in names
-        ):  # our own output, left in the folder by an earlier run
-            _count(skipped, "prepared corpus", len(names))
+        own = next((kind for kind, marks in _OWN_OUTPUT.items() if marks <= set(names)), None)
+        if own:
+            _count(skipped, own, sum(len(inside) for _, _, inside in os.walk(parent)))
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]

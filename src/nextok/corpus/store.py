@@ -4,7 +4,7 @@
 OUT/corpus.json                  the manifest
     tokenizer.json
     train-00000.npy ...          ids, in shards
-    train-documents.npy          where each document begins
+    train-documents.npy          offset of the first token of each document, int64; 0 too where the split cut one
     validation-00000.npy ...  validation-documents.npy
 ```
 """
@@ -22,13 +22,14 @@ from nextok.corpus.counts import ReadCounts
 from nextok.corpus.shards import ShardRecord, TokenSplit, check_array, id_dtype
 from nextok.errors import ConfigError, CorpusError
 from nextok.files import disk_errors, read_json
-from nextok.tokenizer import Tokenizer
+from nextok.tokenizer import TOKENIZER_NAME, Tokenizer
 
 SCHEMA = 1
 MANIFEST_NAME = "corpus.json"
-TOKENIZER_NAME = "tokenizer.json"
 
-_OWN_NAMES = re.compile(r"corpus\.json|tokenizer\.json|(train|validation)-(\d{5,}|documents)\.npy")
+_OWN_NAMES = re.compile(
+    rf"{re.escape(MANIFEST_NAME)}|{re.escape(TOKENIZER_NAME)}|(train|validation)-(\d{{5,}}|documents)\.npy"
+)
 _PREPARE_AGAIN = "Prepare it again."
 
 
@@ -39,9 +40,9 @@ class SplitRecord:
     tokens: int
     """Ids, those between documents included."""
     bytes: int
-    """UTF-8 bytes of its text."""
+    """UTF-8 bytes that the ids stand for: what was dropped as unknown is not among them."""
     characters: int
-    """Characters of its text."""
+    """Characters of its text, dropped ones included."""
     documents: int
     """Documents in it; one that the split cuts counts in both."""
     largest_id: int
@@ -59,9 +60,9 @@ class PrepareReport:
     skipped: dict
     """Number of files left out, by reason."""
     characters: int
-    """Characters of both splits."""
+    """Characters of both splits, dropped ones included."""
     bytes: int
-    """UTF-8 bytes of both splits."""
+    """UTF-8 bytes that the ids of both splits stand for."""
     tokens: int
     """Ids of both splits."""
     bytes_per_token: float

@@ -202,13 +202,15 @@ class Continuation:
         return piece if n_new < self.config.min_new_tokens else self._stops.push(piece)
 
     def _check_room(self) -> None:
-        needed = self._n_ids + min(1, self.config.max_new_tokens)
-        if self.config.overflow == "stop" and needed > self._context:
-            asked = f"The prompt has {self._n_ids} tokens and the model's context holds {self._context}"
-            raise PromptError(
-                f"{asked}, which leaves no room for {self.config.max_new_tokens} new ones.",
-                "Shorten the prompt, or let old tokens go with --overflow slide.",
-            )
+        wanted = self.config.max_new_tokens
+        if self.config.overflow != "stop" or self._n_ids + min(1, wanted) <= self._context:
+            return
+        too_long = self._n_ids > self._context
+        trouble = "so it cannot be read whole" if too_long else f"which leaves no room for {wanted} new ones"
+        raise PromptError(
+            f"The prompt has {self._n_ids} tokens and the model's context holds {self._context}, {trouble}.",
+            "Shorten the prompt, or let old tokens go with --overflow slide.",
+        )
 
 
 class _NoText:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from nextok.corpus import TokenSplit, evaluation_batches
-from nextok.model import GPT, next_token_loss
+from nextok.model import GPT, IGNORED, next_token_loss
 
-_BATCH_TOKENS = 8192  # of logits held at once; larger gains nothing on two cores
+_BATCH_TOKENS = 8192  # larger gains nothing on two cores
+_BATCH_LOGITS = 1 << 26  # 256 MiB in float32, and as much again for their log-softmax
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +42,7 @@ def evaluate_loss(model: GPT, split: TokenSplit, *, limit_tokens: int | None = N
         limit_tokens: Score only about this many targets, spread over the split; for estimates of time.
     """
     context = model.config.context
-    batch_size = max(1, _BATCH_TOKENS // context)
+    batch_size = max(1, min(_BATCH_TOKENS, _BATCH_LOGITS // model.config.vocab_size) // context)
     limit = None if limit_tokens is None else max(1, limit_tokens // context)
     device = next(model.parameters()).device
     was_training = model.training
@@ -52,7 +53,7 @@ def evaluate_loss(model: GPT, split: TokenSplit, *, limit_tokens: int | None = N
             logits_BTV = model(torch.from_numpy(batch.inputs_BT).to(device))
             targets_BT = torch.from_numpy(batch.targets_BT).to(device)
             nats += next_token_loss(logits_BTV, targets_BT, reduction="sum").item()
-            tokens += batch.targets_BT.size
+            tokens += int((batch.targets_BT != IGNORED).sum())
     model.train(was_training)
     loss = nats / tokens
     return LossReport(nats_per_token=loss, bits_per_byte=loss / math.log(2) / split.bytes_per_token, tokens=tokens)

@@ -4,9 +4,19 @@ Read `gpt.py` first, then `attention.py`. Training, files and foreign names are 
 """
 
 from nextok.model.cached import TorchDecoder
-from nextok.model.gpt import GPT, next_token_loss
+from nextok.model.gpt import GPT, IGNORED, next_token_loss
 from nextok.model.init import build, empty
 from nextok.model.taps import Taps
 from nextok.model.weights import load_weights, weight_arrays
 
-__all__ = ["GPT", "Taps", "TorchDecoder", "build", "empty", "load_weights", "next_token_loss", "weight_arrays"]
+__all__ = [
+    "GPT",
+    "IGNORED",
+    "Taps",
+    "TorchDecoder",
+    "build",
+    "empty",
+    "load_weights",
+    "next_token_loss",
+    "weight_arrays",
+]

@@ -9,17 +9,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float32, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from nextok.errors import InputError, PromptError
-from nextok.model.attention import fused_attention, share_heads
+from nextok.model.attention import STEPS, fused_attention, share_heads, stepwise_attention
 from nextok.model.gpt import GPT
+from nextok.model.taps import Taps
 
 
 class TorchDecoder:
     """Decodes with a key-value cache behind the `Decoder` protocol of `nextok.decode`.
+
+    What `GPT.replace` changes is changed here too, for the calls within its block; attention points row by row.
 
     Args:
         model: The model; it is put into evaluation mode and not changed otherwise.
@@ -46,8 +49,8 @@ class TorchDecoder:
         return self._lengths[self._known(slot)]
 
     def prefill(
-        self, slot: int, ids_T: Sequence[int] | NDArray[np.integer], *, all_positions: bool = False
-    ) -> NDArray[np.float32]:
+        self, slot: int, ids_T: Sequence[int] | Int[np.ndarray, " T"], *, all_positions: bool = False
+    ) -> Float32[np.ndarray, " V"] | Float32[np.ndarray, "T V"]:
         """Appends the ids to the slot; returns the logits after the last one `[V]`, or after each `[T, V]`.
 
         Raises:
@@ -57,17 +60,18 @@ class TorchDecoder:
         start, T = self.length(slot), ids_1T.shape[1]
         self._check_room(slot, T)
         positions_T = torch.arange(start, start + T, device=ids_1T.device)
+        taps = self.model.taps()
 
-        def attend(layer: int, q_BHTK: Tensor, k_BGTK: Tensor, v_BGTK: Tensor) -> Tensor:
-            return self._attend_row(layer, slot, start, q_BHTK, k_BGTK, v_BGTK)
+        def attend(layer: int, q_1HTK: Tensor, k_1GTK: Tensor, v_1GTK: Tensor, taps: Taps) -> Tensor:
+            return self._attend_row(layer, slot, start, q_1HTK, k_1GTK, v_1GTK, taps)
 
         with torch.inference_mode():
-            x_1TD = self.model.hidden(ids_1T, positions_T, attend=attend)
-            logits_1TV = self.model.logits(x_1TD if all_positions else x_1TD[:, -1:])
+            x_1TD = self.model.hidden(ids_1T, positions_T, attend=attend, taps=taps)
+            logits_1TV = self.model.logits(x_1TD if all_positions else x_1TD[:, -1:], taps)
         self._lengths[slot] = start + T
         return _to_numpy(logits_1TV[0] if all_positions else logits_1TV[0, 0])
 
-    def step(self, slots: Sequence[int], ids: Sequence[int]) -> Float[np.ndarray, "B V"]:
+    def step(self, slots: Sequence[int], ids: Sequence[int]) -> Float32[np.ndarray, "B V"]:
         """Appends one id to each of the slots (all different); returns the logits after it, a row a slot.
 
         Raises:
@@ -81,13 +85,15 @@ class TorchDecoder:
         starts = [self._lengths[slot] for slot in slots]
         ids_B1 = self._checked_ids(ids)[:, None]
         positions_B1 = torch.tensor(starts, device=ids_B1.device)[:, None]
+        taps = self.model.taps()
 
-        def attend(layer: int, q_BH1K: Tensor, k_BG1K: Tensor, v_BG1K: Tensor) -> Tensor:
+        def attend(layer: int, q_BH1K: Tensor, k_BG1K: Tensor, v_BG1K: Tensor, taps: Taps) -> Tensor:
             rows = zip(slots, starts, q_BH1K.split(1), k_BG1K.split(1), v_BG1K.split(1), strict=True)
-            return torch.cat([self._attend_row(layer, slot, start, q, k, v) for slot, start, q, k, v in rows])
+            return torch.cat([self._attend_row(layer, slot, start, q, k, v, taps) for slot, start, q, k, v in rows])
 
         with torch.inference_mode():
-            logits_B1V = self.model.logits(self.model.hidden(ids_B1, positions_B1, attend=attend))
+            x_B1D = self.model.hidden(ids_B1, positions_B1, attend=attend, taps=taps)
+            logits_B1V = self.model.logits(x_B1D, taps)
         for slot in slots:
             self._lengths[slot] += 1
         return _to_numpy(logits_B1V[:, 0])
@@ -102,15 +108,19 @@ class TorchDecoder:
         """Empties the slot."""
         self._lengths[self._known(slot)] = 0
 
-    def _attend_row(self, layer: int, slot: int, start: int, q_1HTK: Tensor, k_1GTK: Tensor, v_1GTK: Tensor) -> Tensor:
+    def _attend_row(
+        self, layer: int, slot: int, start: int, q_1HTK: Tensor, k_1GTK: Tensor, v_1GTK: Tensor, taps: Taps
+    ) -> Tensor:
         """Stores one row's keys and values, and mixes the values of everything the row has seen."""
         stop = start + q_1HTK.shape[2]
         self._keys_LBGSK[layer, slot, :, start:stop] = k_1GTK[0]
         self._values_LBGSK[layer, slot, :, start:stop] = v_1GTK[0]
         k_1GSK = self._keys_LBGSK[layer, slot : slot + 1, :, :stop]
         v_1GSK = self._values_LBGSK[layer, slot : slot + 1, :, :stop]
-        H = q_1HTK.shape[1]
-        return fused_attention(q_1HTK, share_heads(k_1GSK, H), share_heads(v_1GSK, H), causal=True)
+        k_1HSK, v_1HSK = share_heads(k_1GSK, q_1HTK.shape[1]), share_heads(v_1GSK, q_1HTK.shape[1])
+        if taps.replaces(*STEPS):
+            return stepwise_attention(q_1HTK, k_1HSK, v_1HSK, causal=True, dropout=0.0, taps=taps)
+        return fused_attention(q_1HTK, k_1HSK, v_1HSK, causal=True)
 
     def _check_room(self, slot: int, tokens: int) -> None:
         held = self.length(slot)

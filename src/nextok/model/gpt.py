@@ -38,11 +38,13 @@ class Embedding(nn.Module):
         learned = config.position == "learned"
         self.positions = nn.Embedding(config.context, config.d_model) if learned else None
 
-    def forward(self, ids_BT: Tensor, positions_T: Tensor, taps: Taps) -> Tensor:
+    def forward(
+        self, ids_BT: Int[Tensor, "B T"], positions: Int[Tensor, "*rows T"], taps: Taps
+    ) -> Float[Tensor, "B T D"]:
         """Returns the start of the residual stream, `[B, T, D]`."""
         x_BTD = taps("embed.tokens", self.tokens(ids_BT))
         if self.positions is not None:
-            x_BTD = x_BTD + taps("embed.positions", self.positions(positions_T))
+            x_BTD = x_BTD + taps("embed.positions", self.positions(positions))
         return taps("embed", x_BTD)
 
 
@@ -57,7 +59,9 @@ class Block(nn.Module):
         self.mlp = FeedForward(config)
         self.norm_first = config.norm_placement == "before"
 
-    def forward(self, x_BTD: Tensor, rotate: Rotation | None, attend: Attend | None, taps: Taps) -> Tensor:
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], rotate: Rotation | None, attend: Attend | None, taps: Taps
+    ) -> Float[Tensor, "B T D"]:
         """Returns the residual stream after this layer, `[B, T, D]`."""
         x_BTD = taps("resid_pre", x_BTD)
         if self.norm_first:
@@ -88,18 +92,18 @@ class GPT(nn.Module):
         """Returns the logits of the next token at every position.
 
         Raises:
-            InputError: if there are no ids, or more than the context.
+            InputError: if there are no ids, or more than the context; on the CPU, if one is not in the vocabulary.
         """
-        return self._run(ids_BT, Taps(replace=self._replacements) if self._replacements else NO_TAPS)
+        return self._run(ids_BT, self.taps())
 
     def hidden(
         self,
-        ids_BT: Tensor,
-        positions: Tensor | None = None,
+        ids_BT: Int[Tensor, "B T"],
+        positions: Int[Tensor, "*rows T"] | None = None,
         *,
         attend: Attend | None = None,
         taps: Taps = NO_TAPS,
-    ) -> Tensor:
+    ) -> Float[Tensor, "B T D"]:
         """Returns the residual stream after the last norm, `[B, T, D]`.
 
         Args:
@@ -117,7 +121,7 @@ class GPT(nn.Module):
             x_BTD = block(x_BTD, rotate, attend, taps.at(f"blocks.{layer}"))
         return x_BTD if self.final_norm is None else taps("final_norm", self.final_norm(x_BTD))
 
-    def logits(self, x_BTD: Tensor, taps: Taps = NO_TAPS) -> Tensor:
+    def logits(self, x_BTD: Float[Tensor, "B T D"], taps: Taps = NO_TAPS) -> Float[Tensor, "B T V"]:
         """Returns the logits `[B, T, V]` of a residual stream that has passed the last norm."""
         weight_VD = self.embed.tokens.weight if self.head is None else self.head.weight
         logits_BTV = F.linear(x_BTD, weight_VD)
@@ -132,7 +136,7 @@ class GPT(nn.Module):
         Raises:
             ConfigError: for a name that this model has not.
         """
-        taps = Taps(record=select_hooks(self.config, names), replace=self._replacements)
+        taps = self.taps(select_hooks(self.config, names))
         self._run(ids_BT, taps)
         return {name: taps.recorded[name] for name in taps.record}
 
@@ -141,6 +145,12 @@ class GPT(nn.Module):
         """Within the block, each named value is what its function makes of it: ablation, patching, other masks.
 
         A replaced `attn.scores`, `.scaled`, `.masked` or `.pattern` makes that layer compute attention step by step.
+
+        Generation obeys too, and gives what whole passes would where a function treats each position alone. It sees
+        the positions of one step (often a single one; of a prompt, only the last reaches `logits`), and scores as
+        `[1, H, T, S]`, whose queries are the last T of S. What was cached before the block stays as it was.
+
+        The change belongs to the model, not to the thread: every thread that runs the model meanwhile gets it.
 
         Raises:
             ConfigError: for a name that this model has not.
@@ -153,6 +163,10 @@ class GPT(nn.Module):
         finally:
             self._replacements = before
 
+    def taps(self, record: Sequence[str] = ()) -> Taps:
+        """Returns taps that make the replacements now active, and record these names."""
+        return Taps(record=record, replace=self._replacements) if record or self._replacements else NO_TAPS
+
     def use_eager_attention(self, *, eager: bool = True) -> None:
         """Computes attention step by step as in the formula, or fused again; equal to 1e-5, slower."""
         for module in self.modules():
@@ -161,6 +175,7 @@ class GPT(nn.Module):
 
     def _run(self, ids_BT: Tensor, taps: Taps) -> Tensor:
         check_length(ids_BT.shape[1], self.config.context)
+        check_ids(ids_BT, self.config.vocab_size)
         return self.logits(self.hidden(ids_BT, taps=taps), taps)
 
 
@@ -174,9 +189,23 @@ def check_length(tokens: int, context: int) -> None:
         raise InputError(f"The model was given {tokens} tokens; it takes 1 to {context}.", "Crop to the last ones.")
 
 
+def check_ids(ids_BT: Int[Tensor, "B T"], vocab_size: int) -> None:
+    """Refuses an id that is not in the vocabulary. Looks on the CPU alone: an accelerator would have to be waited for.
+
+    Raises:
+        InputError: naming the id and the vocabulary.
+    """
+    if not ids_BT.is_cpu or torch.compiler.is_compiling() or not ids_BT.numel():
+        return
+    least, largest = (int(id) for id in ids_BT.aminmax())
+    if least < 0 or largest >= vocab_size:
+        id = least if least < 0 else largest
+        raise InputError(f"Token id {id} is not in 0 to {vocab_size - 1}, the model's vocabulary.")
+
+
 def next_token_loss(
     logits_BTV: Float[Tensor, "B T V"], targets_BT: Int[Tensor, "..."], *, reduction: str = "mean"
-) -> Tensor:
+) -> Float[Tensor, ""]:
     """Returns the cross-entropy in nats of targets that are already the next tokens; nothing is shifted here.
 
     Args:
@@ -193,5 +222,8 @@ def next_token_loss(
             "Cut one window of T + 1 ids: inputs = window[:-1], targets = window[1:].",
         )
     return F.cross_entropy(
-        logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), ignore_index=IGNORED, reduction=reduction
+        logits_BTV.flatten(0, 1).to(torch.promote_types(logits_BTV.dtype, torch.float32)),
+        targets_BT.flatten(),
+        ignore_index=IGNORED,
+        reduction=reduction,
     )

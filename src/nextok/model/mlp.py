@@ -1,6 +1,7 @@
 """The feed-forward network of a block: up to F, through the activation, back down to D."""
 
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from nextok.model.taps import Taps
@@ -17,7 +18,7 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(config.d_ff, config.d_model, bias=config.bias)
         self.drop = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTD: Tensor, taps: Taps) -> Tensor:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], taps: Taps) -> Float[Tensor, "B T D"]:
         """Returns what this layer adds to the residual stream, `[B, T, D]`."""
         post_BTF = taps("post", self._activate(taps("pre", self.up(x_BTD))))
         return taps("out", self.drop(self.down(post_BTF)))

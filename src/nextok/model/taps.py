@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
+from nextok.errors import InputError
+
 Replacements = Mapping[str, Callable[[Tensor], Tensor]]
 
 
@@ -27,10 +29,14 @@ class Taps:
         return inner
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
-        """Returns the value, changed where it is replaced, and records it where it is asked for."""
+        """Returns the value, changed where it is replaced, and records it where it is asked for.
+
+        Raises:
+            InputError: if what a replacement gives has another shape.
+        """
         full = self._scope + name
         if full in self._replace:
-            value = self._replace[full](value)
+            value = _same_shape(full, value, self._replace[full](value))
         if full in self.record:
             self.recorded[full] = value
         return value
@@ -42,6 +48,16 @@ class Taps:
     def replaces(self, *names: str) -> bool:
         """Whether any of these is changed."""
         return any(self._scope + name in self._replace for name in names)
+
+
+def _same_shape(name: str, value: Tensor, changed: Tensor) -> Tensor:
+    # a step of generation would take a whole sequence for one token, and go on without a word
+    if changed.shape != value.shape:
+        raise InputError(
+            f"The replacement of {name} gave shape {list(changed.shape)}; the value has {list(value.shape)}.",
+            "Keep the shape it is called with: in generation that is the positions of one step.",
+        )
+    return changed
 
 
 class _NoTaps(Taps):

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from jaxtyping import Float32
 
 from nextok.errors import CheckpointError
 from nextok.model.gpt import GPT
 
 
-def weight_arrays(model: GPT) -> dict[str, NDArray[np.float32]]:
+def weight_arrays(model: GPT) -> dict[str, Float32[np.ndarray, "..."]]:
     """Returns the weights by native name, float32; views of the model's own memory where they are so already."""
     return {name: weight.detach().to("cpu", torch.float32).numpy() for name, weight in model.named_parameters()}
 
 
-def load_weights(model: GPT, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+def load_weights(model: GPT, arrays: Mapping[str, Float32[np.ndarray, "..."]]) -> None:
     """Copies the arrays into the model.
 
     Raises:

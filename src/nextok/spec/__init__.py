@@ -14,7 +14,7 @@ The letters every room uses for axes:
 from nextok.spec.config import Architecture, ModelConfig
 from nextok.spec.count import Counts, count
 from nextok.spec.hooks import hook_names, select_hooks
-from nextok.spec.presets import PRESETS, RECIPES, architecture, preset_config, read_recipe
+from nextok.spec.presets import PRESETS, RECIPES, architecture, find_preset, preset_config, read_recipe
 from nextok.spec.shapes import parameter_shapes
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ModelConfig",
     "architecture",
     "count",
+    "find_preset",
     "hook_names",
     "parameter_shapes",
     "preset_config",

@@ -1,7 +1,8 @@
 """The named sizes and recipes, as data: a preset is a row of numbers, a recipe a TOML file of at most a screen.
 
 A preset sets layers, width, heads and context; a recipe sets the block type and the training settings. Single options
-override both. Nothing anywhere depends on a name: what a name stands for is written out here.
+override both. Each preset names the recipe it goes with where the user names none. Nothing anywhere depends on a name:
+what a name stands for is written out here.
 """
 
 from collections.abc import Mapping
@@ -30,13 +31,16 @@ class Preset:
     context: int
     vocab_size: int
     """Vocabulary it is counted with where no tokenizer says otherwise."""
+    recipe: str
+    """The recipe it goes with unless another is named."""
     block: Mapping[str, object]
-    """Parts that differ from GPT-2's block; a recipe named by the user replaces them."""
+    """Parts that differ from that recipe's block; a recipe named by the user takes their place."""
     about: str
+    """In a few words."""
 
 
 def _row(
-    n_layers: int, d_model: int, n_heads: int, context: int, vocab_size: int, about: str, **block: object
+    n_layers: int, d_model: int, n_heads: int, context: int, vocab_size: int, recipe: str, about: str, **block: object
 ) -> Preset:
     return Preset(
         n_layers=n_layers,
@@ -44,6 +48,7 @@ def _row(
         n_heads=n_heads,
         context=context,
         vocab_size=vocab_size,
+        recipe=recipe,
         block=block,
         about=about,
     )
@@ -51,32 +56,41 @@ def _row(
 
 PRESETS: Mapping[str, Preset] = {
     #                  L     D   H     T      V
-    "lesson-a": _row(2, 64, 4, 8, 50, "TinyGPT of the GPT lesson", **_LESSON_BLOCK),
-    "nano": _row(4, 128, 4, 64, 65, "nanoGPT's CPU size"),
-    "quick": _row(4, 192, 6, 128, 2048, "what two minutes on two cores can train"),
-    "stretch": _row(6, 256, 8, 256, 65, "the lesson's stretch task"),
-    "gpt1": _row(12, 768, 12, 512, 40_478, "GPT (2018)", **_GPT1_BLOCK),
-    "gpt2": _row(12, 768, 12, 1024, 50_257, "GPT-2 small"),
-    "gpt2-medium": _row(24, 1024, 16, 1024, 50_257, "GPT-2 medium"),
-    "gpt2-large": _row(36, 1280, 20, 1024, 50_257, "GPT-2 large"),
-    "gpt2-xl": _row(48, 1600, 25, 1024, 50_257, "GPT-2 XL"),
-    "gpt3": _row(96, 12_288, 96, 2048, 50_257, "GPT-3 (2020), to count only"),
+    "lesson-a": _row(2, 64, 4, 8, 50, "classic", "TinyGPT of the GPT lesson", **_LESSON_BLOCK),
+    "nano": _row(4, 128, 4, 64, 65, "modern", "nanoGPT's CPU size"),
+    "quick": _row(4, 128, 4, 128, 2048, "modern", "what two minutes on two cores can train"),
+    "stretch": _row(6, 256, 8, 256, 65, "classic", "the lesson's stretch task"),
+    "gpt1": _row(12, 768, 12, 512, 40_478, "classic", "GPT (2018)", **_GPT1_BLOCK),
+    "gpt2": _row(12, 768, 12, 1024, 50_257, "classic", "GPT-2 small"),
+    "gpt2-medium": _row(24, 1024, 16, 1024, 50_257, "classic", "GPT-2 medium"),
+    "gpt2-large": _row(36, 1280, 20, 1024, 50_257, "classic", "GPT-2 large"),
+    "gpt2-xl": _row(48, 1600, 25, 1024, 50_257, "classic", "GPT-2 XL"),
+    "gpt3": _row(96, 12_288, 96, 2048, 50_257, "classic", "GPT-3 (2020), to count only"),
 }
 
 
 def architecture(preset: str, recipe: str | None = None, overrides: Mapping[str, object] | None = None) -> Architecture:
-    """Returns the preset's size with the recipe's block (or the preset's own) and single options on top.
+    """Returns the preset's size with the recipe's block, and single options on top.
 
     Raises:
         ConfigError: for a name that does not exist, with the nearest one.
         ModelConfigError: if the numbers do not fit together.
     """
-    if preset not in PRESETS:
-        raise _unknown("preset", preset, PRESETS)
-    row = PRESETS[preset]
+    row = find_preset(preset)
     size = {name: getattr(row, name) for name in ("n_layers", "d_model", "n_heads", "context")}
-    block = row.block if recipe is None else read_recipe(recipe).get("model", {})
+    block = read_recipe(recipe or row.recipe)["model"] | ({} if recipe else row.block)
     return options.from_mapping(Architecture, {**size, **block, **(overrides or {})}, "model")
+
+
+def find_preset(name: str) -> Preset:
+    """Returns the row of that name.
+
+    Raises:
+        ConfigError: if there is none, with the nearest name.
+    """
+    if name not in PRESETS:
+        raise _unknown("preset", name, PRESETS)
+    return PRESETS[name]
 
 
 def preset_config(preset: str, recipe: str | None = None, *, vocab_size: int | None = None) -> ModelConfig:
@@ -86,7 +100,7 @@ def preset_config(preset: str, recipe: str | None = None, *, vocab_size: int | N
 
 
 def read_recipe(name: str) -> dict[str, Any]:
-    """Returns the tables `model` and `train` of a recipe that ships with the package.
+    """Returns the tables `model`, `run` and `train` of a recipe that ships with the package.
 
     Raises:
         ConfigError: if there is no such recipe.

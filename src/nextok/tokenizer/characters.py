@@ -57,7 +57,7 @@ class CharacterTable:
                 return self._ids[replacement]
         raise UnknownCharacterError(
             f"{_named(character)} is not in the vocabulary, which has none of U+FFFD, ? and space to put in its place.",
-            "Use unknown = drop to leave unknown characters out.",
+            "Use unknown = drop (--unknown drop) to leave unknown characters out.",
         )
 
     def _unknown_character(self, text: str, position: int, original: str) -> UnknownCharacterError:
@@ -68,7 +68,7 @@ class CharacterTable:
         return UnknownCharacterError(
             f"{_named(character)} at position {position if found < 0 else found} is not among the "
             f"{len(self._ids)} characters of the vocabulary.",
-            f"{advice} unknown = drop (leave such characters out) or replace (put U+FFFD, ? or a space).",
+            f"{advice} unknown = drop (--unknown drop: leave such characters out) or replace (put U+FFFD, ? or space).",
         )
 
     def _curing_forms(self, character: str, word: str) -> list[str]:

@@ -11,7 +11,7 @@ from nextok.tokenizer.build import byte_tokenizer, char_tokenizer, check_bpe_siz
 from nextok.tokenizer.gpt2 import gpt2_tokenizer
 from nextok.tokenizer.text_rules import TextRules
 from nextok.tokenizer.tokenizer import Tokenizer
-from nextok.tokenizer.tokenizer_json import FILE_NAME
+from nextok.tokenizer.tokenizer_json import TOKENIZER_NAME
 from nextok.units import parse_count
 
 _WITHOUT_SIZE: dict[str, Literal["char", "byte", "gpt2"]] = {"char": "char", "byte": "byte", "gpt2": "gpt2"}
@@ -60,6 +60,7 @@ def build_tokenizer(
     *,
     end_of_text: bool,
     rules: TextRules | None = None,
+    cache: Path | None = None,
 ) -> Tokenizer:
     """Returns the tokenizer that was chosen.
 
@@ -68,10 +69,12 @@ def build_tokenizer(
         pieces: Gives the text to build from, piece by piece; called for `char` and `bpe` only.
         end_of_text: Whether a `char` vocabulary has an id for end of text; byte, bpe and gpt2 always have it.
         rules: What happens to text before it is encoded. A tokenizer from a path that has rules keeps its own.
+        cache: Folder for the download of `gpt2` where no installed package carries its files; None for no download.
 
     Raises:
         TokenizerError: if it cannot be built from this text or read from that path.
-        MissingExtraError: for `gpt2` without the package that carries its files.
+        MissingExtraError: for `gpt2` without a cache and without the package that carries its files.
+        DownloadError: for `gpt2` whose files have to be fetched and cannot be.
     """
     rules = rules or TextRules()
     if choice.kind == "char":
@@ -79,7 +82,7 @@ def build_tokenizer(
     if choice.kind == "byte":
         return byte_tokenizer(rules=rules)
     if choice.kind == "gpt2":
-        return gpt2_tokenizer(rules=rules)
+        return gpt2_tokenizer(cache=cache, rules=rules)
     if choice.kind == "bpe":
         assert choice.vocab_size is not None, "a choice of bpe has a size"
         return train_bpe(pieces(), choice.vocab_size, rules=rules)
@@ -91,10 +94,11 @@ def build_tokenizer(
 
 def check_fits(tokenizer: Tokenizer, embedding_rows: int) -> None:
     """Raises TokenizerError if the tokenizer has ids that a model with that many embedding rows cannot look up."""
-    if tokenizer.vocab_size > embedding_rows:
+    rows = tokenizer.vocab_size
+    if rows > embedding_rows:
         raise TokenizerError(
-            f"The tokenizer has ids up to {tokenizer.vocab_size - 1}, the model has {embedding_rows} embedding rows.",
-            "Use the tokenizer the model was trained with, or grow the model's embedding first.",
+            f"The tokenizer has ids up to {rows - 1}, the model has {embedding_rows} embedding rows.",
+            f"Use the tokenizer the model was trained with, or train a model of vocab_size = {rows} or more.",
         )
 
 
@@ -108,10 +112,10 @@ def _bpe_size(size: str, text: str) -> int:
 
 
 def _tokenizer_at(path: Path) -> Tokenizer:
-    if not path.is_dir() or (path / FILE_NAME).is_file():
+    if not path.is_dir() or (path / TOKENIZER_NAME).is_file():
         return Tokenizer.load(path)
     for encoder, merges in _FILE_PAIRS:
         if (path / encoder).is_file() and (path / merges).is_file():
             return gpt2_tokenizer(encoder=path / encoder, merges=path / merges)
     pairs = " or ".join(f"{encoder} and {merges}" for encoder, merges in _FILE_PAIRS)
-    raise TokenizerError(f"The folder {path} holds no tokenizer.", f"It should hold {FILE_NAME}, or {pairs}.")
+    raise TokenizerError(f"The folder {path} holds no tokenizer.", f"It should hold {TOKENIZER_NAME}, or {pairs}.")

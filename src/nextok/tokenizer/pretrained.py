@@ -2,8 +2,6 @@
 
 from nextok.tokenizer.tokenizer import Tokenizer
 
-CONFIG_FILE_NAME = "tokenizer_config.json"
-
 
 def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, object]:
     """Returns the content of `tokenizer_config.json` for a model that reads `context` tokens at once.

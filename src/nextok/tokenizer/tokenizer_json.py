@@ -8,7 +8,7 @@ import tokenizers
 from nextok.errors import InputError, TokenizerError
 from nextok.files import read_json, to_json
 
-FILE_NAME = "tokenizer.json"
+TOKENIZER_NAME = "tokenizer.json"
 
 _MODEL_TYPES = ("BPE", "Unigram", "WordLevel", "WordPiece")
 _LARGEST_ID = (1 << 24) - 1  # tables by id stay small; no model has so many rows
@@ -21,7 +21,7 @@ def read_library_tokenizer(path: Path) -> tokenizers.Tokenizer:
     Raises:
         TokenizerError: if the file is missing, not strict JSON, or not a tokenizer that the library knows.
     """
-    path = path / FILE_NAME if path.is_dir() else path
+    path = path / TOKENIZER_NAME if path.is_dir() else path
     try:
         content = read_json(path)
     except InputError as error:

@@ -5,7 +5,8 @@
 
 from nextok.train.config import RunOptions, TrainConfig, run_options
 from nextok.train.events import Event, Hook, Logged, Message, Request, Sampled, Saved, StepDone
-from nextok.train.run import RunResult, resume, run, saved_options
+from nextok.train.resume import resume, saved_options
+from nextok.train.run import RunResult, run
 
 __all__ = [
     "Event",

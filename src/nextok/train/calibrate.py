@@ -17,10 +17,21 @@ from nextok.train.schedule import learning_rate
 from nextok.train.step import micro_batches, train_step
 
 _WARMUP_STEPS = 2  # the first ones allocate memory and choose kernels
+_LEAST_STEPS = 3
 _MOST_SECONDS = 4.0
 _EVAL_TOKENS = 20_000
 _EVALUATIONS = 10
+_EVAL_SHARE = 0.2  # of the budget, at most
 _SPARE = 0.97  # the rest goes to checkpoints, samples and the plot
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Length:
+    """How long a run is, and how often it looks at itself."""
+
+    steps: int
+    eval_every_steps: int
+    """0: ten times."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,19 +45,37 @@ class Calibration:
     spent_seconds: float
     """What the measurement took."""
 
-    def steps_in(self, seconds: float) -> int:
-        """Returns the steps that fit, ten evaluations and the measurement itself included; at least 1."""
-        left = (seconds - self.spent_seconds) * _SPARE - _EVALUATIONS * self.eval_seconds
-        return max(1, int(left / self.step_seconds))
+    def length_of(self, budget_seconds: float, eval_every_steps: int) -> Length:
+        """Returns the run that fits into the budget, its evaluations and the measurement included; at least a step.
+
+        Args:
+            budget_seconds: For everything.
+            eval_every_steps: As in the config; 0 leaves it open: ten evaluations, or fewer where ten would take
+                more than a fifth of the budget.
+        """
+        left = (budget_seconds - self.spent_seconds) * _SPARE
+        if eval_every_steps:
+            steps = (left - self.eval_seconds) / (self.step_seconds + self.eval_seconds / eval_every_steps)
+            return Length(steps=max(1, int(steps)), eval_every_steps=eval_every_steps)
+        affordable = int(_EVAL_SHARE * budget_seconds / self.eval_seconds) if self.eval_seconds > 0 else _EVALUATIONS
+        evaluations = max(1, min(_EVALUATIONS, affordable))
+        steps = max(1, int((left - evaluations * self.eval_seconds) / self.step_seconds))
+        return Length(steps=steps, eval_every_steps=0 if evaluations == _EVALUATIONS else -(-steps // evaluations))
 
 
-def calibrate(model: GPT, batches: Batches, validation: TokenSplit | None, config: TrainConfig) -> Calibration:
-    """Returns the measured times of a step and an evaluation; the model is not changed."""
+def calibrate(
+    model: GPT, batches: Batches, validation: TokenSplit | None, config: TrainConfig, budget_seconds: float
+) -> Calibration:
+    """Returns the measured times of a step and an evaluation; the model is not changed.
+
+    Takes four seconds, or a tenth of the budget if that is less, but always a few steps.
+    """
     started = time.perf_counter()
+    most_seconds = min(_MOST_SECONDS, budget_seconds / 10)
     scratch = copy.deepcopy(model).train()
     optimizer = make_optimizer(scratch, config)
     times: list[float] = []
-    while len(times) < _WARMUP_STEPS + 3 or time.perf_counter() - started < _MOST_SECONDS:
+    while len(times) < _WARMUP_STEPS + _LEAST_STEPS or time.perf_counter() - started < most_seconds:
         begun = time.perf_counter()
         first_sample = len(times) * config.batch_size
         batch = micro_batches(batches, first_sample, config)

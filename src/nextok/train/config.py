@@ -10,7 +10,7 @@ from nextok import config as options
 from nextok import units
 from nextok.corpus import CorpusConfig
 from nextok.errors import ConfigError
-from nextok.spec import Architecture, architecture, read_recipe
+from nextok.spec import Architecture, architecture, find_preset, read_recipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,13 +22,13 @@ class TrainConfig:
     micro_batch_size: int = 0
     """Sequences a forward pass; gradients of several are accumulated. 0: the whole batch at once."""
     lr: float = 1e-3
-    """Peak learning rate, reached at the end of the warm-up; above 0. Source: nanoGPT, Shakespeare characters."""
-    min_lr: float = 1e-4
-    """Learning rate of the last step; 0 to lr. Source: nanoGPT."""
+    """Peak learning rate, reached at the end of the warm-up; above 0. The recipe says; lower it where a loss jumps."""
+    min_lr_fraction: float = 0.1
+    """Learning rate of the last step as a share of the peak; 0 to 1. Source: nanoGPT, a tenth."""
     warmup_steps: int = 100
     """Steps over which the rate rises, from lr / (warmup_steps + 1); at least 0."""
     schedule: Literal["cosine", "linear", "wsd", "constant"] = "cosine"
-    """Way down from lr to min_lr: half a cosine, a line, or level first and a line over the last part (wsd)."""
+    """Way down from the peak: half a cosine, a line, or level first and a line over the last part (wsd)."""
     decay_fraction: float = 0.6
     """Share of the steps that wsd spends going down; in (0, 1]. Source: nanochat's warmdown, 0.4 to 0.65."""
     beta1: float = 0.9
@@ -75,7 +75,7 @@ class TrainConfig:
         for name, least in at_least.items():
             _require(getattr(self, name) >= least, f"{name} = {getattr(self, name)} is below {least}.")
         _require(0 < self.lr < math.inf, f"lr = {self.lr} is not a positive number.")
-        _require(0 <= self.min_lr <= self.lr, f"min_lr = {self.min_lr} is not between 0 and lr = {self.lr}.")
+        _require(0 <= self.min_lr_fraction <= 1, f"min_lr_fraction = {self.min_lr_fraction} is not in 0 to 1.")
         _require(0 < self.decay_fraction <= 1, f"decay_fraction = {self.decay_fraction} is not in (0, 1].")
         _require(0 <= self.beta1 < 1, f"beta1 = {self.beta1} is not in [0, 1).")
         _require(0 <= self.beta2 < 1, f"beta2 = {self.beta2} is not in [0, 1).")
@@ -93,14 +93,14 @@ class RunOptions:
     out: Path = Path("runs/run")
     """Run directory to write; must not hold a run yet unless resumed."""
     preset: str = "nano"
-    """Size: layers, width, heads, context."""
+    """Size (layers, width, heads, context): lesson-a, nano, quick, stretch, gpt2, gpt2-medium, gpt2-large, gpt2-xl."""
     recipe: str = "modern"
-    """Block type and training settings: classic (GPT-2 as nanoGPT trains it) or modern."""
+    """Block type and training settings: classic (GPT-2 as nanoGPT trains it) or modern; if not named, the preset's."""
     tokenizer: str = "bpe:1024"
     """char, byte, bpe:SIZE (trained on the corpus), gpt2, or the path of a tokenizer.json."""
     steps: int | None = None
     """Length of the run in steps; none: the recipe's, unless minutes or tokens say."""
-    tokens: str | None = None
+    tokens: int | str | None = None
     """Length of the run in training tokens, such as 20M."""
     minutes: float | None = None
     """Length of the run in minutes on this machine, measured before it starts; final evaluation included."""
@@ -116,8 +116,7 @@ class RunOptions:
         _require(len(lengths) <= 1, f"the length of the run is given twice: {' and '.join(lengths)}.")
         _require(self.steps is None or self.steps >= 1, f"steps = {self.steps} is below 1.")
         _require(self.minutes is None or 0 < self.minutes < math.inf, f"minutes = {self.minutes} is not above 0.")
-        if self.tokens is not None:
-            units.parse_count(self.tokens)
+        _require(self.tokens is None or units.parse_count(str(self.tokens)) >= 1, f"tokens = {self.tokens} is below 1.")
 
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
@@ -126,12 +125,11 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
     Raises:
         ConfigError: for an unknown name or a value that does not fit.
     """
-    given = dict(values)
-    preset, recipe = given.get("preset", "nano"), given.get("recipe", "modern")
-    recipe_tables = read_recipe(recipe)
-    model = options.to_mapping(architecture(preset, recipe, _table(given, "model")))
-    train = {**recipe_tables["train"], **_table(given, "train")}
-    return options.from_mapping(RunOptions, {**given, "model": model, "train": train})
+    preset, recipe = values.get("preset", "nano"), values.get("recipe")
+    model = options.to_mapping(architecture(preset, recipe, _table(values, "model")))
+    recipe = recipe or find_preset(preset).recipe
+    train = {**read_recipe(recipe)["train"], **_table(values, "train")}
+    return options.from_mapping(RunOptions, {**values, "recipe": recipe, "model": model, "train": train})
 
 
 def recipe_steps(recipe: str) -> int:

@@ -27,9 +27,14 @@ def choose_device(name: str) -> torch.device:
         present.insert(0, "cuda")
     if name == "auto":
         return torch.device(present[0])
-    if name.partition(":")[0] not in present:
+    kind, _, index = name.partition(":")
+    if kind not in present or (index and not _has_device(kind, index)):
         raise ConfigError(f"device = {name!r} is not on this machine.", f"Use one of {', '.join(['auto', *present])}.")
     return torch.device(name)
+
+
+def _has_device(kind: str, index: str) -> bool:
+    return index.isdecimal() and int(index) < (torch.cuda.device_count() if kind == "cuda" else 1)
 
 
 def use_threads(threads: int) -> None:

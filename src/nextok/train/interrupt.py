@@ -38,6 +38,8 @@ class Interrupts:
         return Request(stop=True, reasons=(signal.Signals(self.received).name,))
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None and number == signal.SIGTERM:
+            raise SystemExit(128 + number)
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = number

@@ -4,6 +4,7 @@ What is learned is a function of (config, seed, corpus) alone: hooks see records
 streams of training, and a run that stops anywhere goes on with the same bits.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,11 @@ from typing import Any
 
 from nextok.checkpoint import RunDirectory, save_snapshot
 from nextok.corpus import Batches, TokenSplit
+from nextok.errors import NonFiniteError
 from nextok.evals import evaluate_loss
 from nextok.interop import write_weights_file
 from nextok.model import weight_arrays
-from nextok.spec import count
+from nextok.spec import ModelConfig, count
 from nextok.tokenizer import Tokenizer
 from nextok.train.config import TrainConfig
 from nextok.train.events import Hook, Logged, Message, Request, Sampled, Saved, StepDone, emit
@@ -22,6 +24,8 @@ from nextok.train.samples import write_sample
 from nextok.train.schedule import learning_rate
 from nextok.train.state import TrainState
 from nextok.train.step import Forward, StepResult, micro_batches, non_finite_error, train_step
+
+_MOST_SKIPS = 10  # in a row; then it is not the batches
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,12 +50,16 @@ class Setting:
         every = self.config.save_every_steps
         return step == self.steps or (step % every == 0 if every else self.evaluate_at(step))
 
+    def writes_samples(self, model: ModelConfig) -> bool:
+        """Whether samples are wanted and possible: a model that sees the future cannot write."""
+        return self.config.sample_tokens > 0 and model.mask == "causal"
+
 
 def train(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> Request:
     """Trains to the last step, or to the first request to stop; returns that request.
 
     Raises:
-        NonFiniteError: if loss or gradient became NaN or infinite and the policy is to stop.
+        NonFiniteError: if loss, gradient or weights became NaN or infinite; nothing of that is saved.
         DiskError: if a checkpoint could not be written; the one before is kept.
     """
     progress = _Progress(state, setting)
@@ -61,15 +69,19 @@ def train(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> Request
         request = emit(_step_done(state, setting, result), hooks)
         if state.step == setting.config.pause_after_steps:
             request |= Request(stop=True, reasons=("pause_after_steps",))
-        measured, best = _evaluate(state, setting) if setting.evaluate_at(state.step) else ({}, False)
-        if measured or state.step % setting.config.log_every_steps == 0 or request.stop:
+        stopping = request.stop and state.step < setting.steps
+        if stopping:
+            emit(Message(text=f"Stopping after step {state.step:,} ({', '.join(request.reasons)}): saving."), hooks)
+        due = setting.evaluate_at(state.step)
+        measured, best = _evaluate(state, setting) if due else ({}, False)
+        if due or stopping or state.step % setting.config.log_every_steps == 0:
             emit(Logged(record=progress.line() | measured), hooks)
-        if best or setting.save_at(state.step) or request.stop:
+        if best or stopping or setting.save_at(state.step):
             _save(state, setting, hooks, best=best)
-        if measured and setting.config.sample_tokens:
+        if due and setting.writes_samples(state.model.config):
             text = write_sample(state.model, setting.tokenizer, state.step, setting.config)
             emit(Sampled(step=state.step, text=text), hooks)
-        if request.stop:
+        if stopping:
             return request
     return Request()
 
@@ -94,11 +106,13 @@ class _Progress:
         self._batch_tokens = setting.config.batch_size * state.model.config.context
         self._started, self._before = time.perf_counter(), state.seconds
         self._since = _SinceLastLine()
+        self.skipped_in_a_row = 0
 
     def add(self, result: StepResult, lr: float, seconds: float) -> None:
         self._state.seconds = self._before + time.perf_counter() - self._started
         since = self._since
         since.lr, since.steps, since.busy_s = lr, since.steps + 1, since.busy_s + seconds
+        self.skipped_in_a_row = 0 if result.finite else self.skipped_in_a_row + 1
         if result.finite:
             since.losses.append(result.loss)
             since.grad_norm = result.grad_norm
@@ -131,7 +145,7 @@ def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: 
     )
     if not result.finite:
         error = non_finite_error(result, state.step + 1, first_sample, batch)
-        if config.non_finite == "stop":
+        if config.non_finite == "stop" or progress.skipped_in_a_row >= _MOST_SKIPS:
             raise error
         emit(Message(text=f"{error.message} Skipped.", warning=True), hooks)
     state.step += 1
@@ -149,6 +163,8 @@ def _evaluate(state: TrainState, setting: Setting) -> tuple[dict[str, Any], bool
     if setting.validation is None:
         return {}, True
     report = evaluate_loss(state.model, setting.validation)
+    if not math.isfinite(report.nats_per_token):
+        raise _lost(state, "validation loss")
     best = state.best_loss is None or report.nats_per_token < state.best_loss
     if best:
         state.best_loss, state.best_step = report.nats_per_token, state.step
@@ -157,8 +173,20 @@ def _evaluate(state: TrainState, setting: Setting) -> tuple[dict[str, Any], bool
 
 
 def _save(state: TrainState, setting: Setting, hooks: Sequence[Hook], *, best: bool) -> None:
-    """Writes a checkpoint, and the run's own weights if they are the best or the first."""
-    folder = save_snapshot(setting.run, state.to_snapshot(), keep_last=setting.config.keep_last, best=best)
+    """Writes the run's own weights if they are the best or the first, then the checkpoint that remembers it.
+
+    In this order, so that a kill between the two is made good when the step is taken again.
+    """
+    if not all(bool(parameter.isfinite().all()) for parameter in state.model.parameters()):
+        raise _lost(state, "weights")
     if best or not setting.run.weights.exists():
         write_weights_file(setting.run.path, state.model.config, weight_arrays(state.model))
+    folder = save_snapshot(setting.run, state.to_snapshot(), keep_last=setting.config.keep_last, best=best)
     emit(Saved(step=state.step, folder=folder, best=best), hooks)
+
+
+def _lost(state: TrainState, what: str) -> NonFiniteError:
+    return NonFiniteError(
+        f"The {what} became NaN or infinite in step {state.step}; the checkpoints before it are kept.",
+        "Resume with a lower --lr.",
+    )

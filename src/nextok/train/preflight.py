@@ -26,6 +26,8 @@ def check_run(corpus: PreparedCorpus, model: ModelConfig) -> None:
 def warnings_before(corpus: PreparedCorpus, model: ModelConfig, config: TrainConfig, steps: int) -> list[str]:
     """Returns what the user should know before waiting for the result."""
     found = [_few_windows(corpus, model, config), _many_epochs(corpus, model, config, steps), _memory(model, config)]
+    if model.mask == "none" and config.sample_tokens:
+        found.append("Without the causal mask the model sees the future, so it cannot write samples.")
     if corpus.validation is None:
         found.append(
             "There is no validation split: the last weights count as the best (--val-fraction sets its share)."
@@ -56,7 +58,7 @@ def _many_epochs(corpus: PreparedCorpus, model: ModelConfig, config: TrainConfig
 def _memory(model: ModelConfig, config: TrainConfig) -> str:
     batch_tokens = (config.micro_batch_size or config.batch_size) * model.context
     needed, available = count(model).training_memory_bytes(batch_tokens), machine.available_memory_bytes()
-    if available is None or needed <= _SAFE_SHARE * available:
+    if config.device not in ("cpu", "auto") or available is None or needed <= _SAFE_SHARE * available:
         return ""
     return (
         f"Training needs about {units.format_bytes(needed)}, and {units.format_bytes(available)} are free. "

@@ -13,15 +13,15 @@ from typing import Any
 
 import nextok
 from nextok import config as plain
-from nextok import files, machine, units
-from nextok.checkpoint import MetricsLog, RunDirectory, load_snapshot, read_metrics
+from nextok import machine, units
+from nextok.checkpoint import RunDirectory, read_metrics
 from nextok.corpus import MANIFEST_NAME, Batches, PreparedCorpus, PrepareProgress, open_corpus, prepare
-from nextok.errors import CheckpointError, ConfigError, CorpusError
+from nextok.errors import CorpusError
 from nextok.interop import write_description
 from nextok.model import GPT, build
 from nextok.spec import ModelConfig, count
-from nextok.train.calibrate import calibrate
-from nextok.train.config import RunOptions, TrainConfig, recipe_steps, run_options
+from nextok.train.calibrate import Length, calibrate
+from nextok.train.config import RunOptions, TrainConfig, recipe_steps
 from nextok.train.device import choose_device, choose_forward, use_threads
 from nextok.train.events import Hook, Message, emit
 from nextok.train.interrupt import Interrupts
@@ -33,10 +33,6 @@ from nextok.train.state import TrainState
 from nextok.train.step import micro_batches
 
 OnPrepare = Callable[[PrepareProgress], None]
-
-# What a resumed run may not change, since what was learned so far depends on it.
-_FIXED = ("sources", "preset", "recipe", "tokenizer", "model", "corpus")
-_FIXED_TRAINING = ("seed", "batch_size")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,8 +57,8 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """A run that is ready to be trained."""
+class Job:
+    """A run that is ready to be trained, or trained further."""
 
     run: RunDirectory
     config: TrainConfig
@@ -93,67 +89,29 @@ def run(
     """
     if not options.sources:
         raise CorpusError("Nothing to train on was named.", "Name files, folders, or python-stdlib.")
+    device = choose_device(options.train.device)
     use_threads(options.train.threads)
     directory = RunDirectory.create(options.out)
     with _removed_unless_started(directory):
-        corpus = _corpus(options, directory, cache, on_prepare)
+        options, corpus = _corpus(options, directory, cache, on_prepare)
         config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size)
         check_run(corpus, config)
-        model = build(config, options.train.seed).to(choose_device(options.train.device))
-        steps = _steps(options, model, corpus, hooks)
-        directory.write_run(_record(options, command, config, steps, corpus, directory))
-    written = write_description(directory.path, config, corpus.tokenizer)
-    emit(Message(text=_model_line(config)), hooks)
+        emit(Message(text=_model_line(config)), hooks)
+        model = build(config, options.train.seed).to(device)
+        length = length_of(options, model, corpus, hooks)
+        options = replace(options, train=replace(options.train, eval_every_steps=length.eval_every_steps))
+        written = write_description(directory.path, config, corpus.tokenizer)
+        directory.write_run(_record(options, command, config, length.steps, corpus, directory))
     if written.reason:
         emit(Message(text=f"{written.reason} Only nextok will read this run.", warning=True), hooks)
-    for text in warnings_before(corpus, config, options.train, steps):
+    for text in warnings_before(corpus, config, options.train, length.steps):
         emit(Message(text=text, warning=True), hooks)
     state = TrainState(model=model, optimizer=make_optimizer(model, options.train))
-    return _train(_Job(directory, options.train, steps, corpus, state), hooks)
+    return train_job(Job(directory, options.train, length.steps, corpus, state), hooks)
 
 
-def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
-    """Goes on with the run at `options.out` from its last whole checkpoint, and returns how it ended.
-
-    With the options it was started with, the result is that of a run never stopped, to the bit on a CPU.
-
-    Raises:
-        ConfigError: if an option was changed that the past depends on.
-        CheckpointError: if there is no run, or none of its checkpoints is whole.
-    """
-    directory = RunDirectory.open(options.out)
-    record = directory.read_run()
-    _check_unchanged(options, saved_options(options.out))
-    use_threads(options.train.threads)
-    corpus = _corpus_of(record, directory)
-    model = build(plain.from_mapping(ModelConfig, record["model"], "model"), options.train.seed)
-    model.to(choose_device(options.train.device))
-    state = TrainState(model=model, optimizer=make_optimizer(model, options.train))
-    snapshot, warnings = load_snapshot(directory)
-    state.restore(snapshot)
-    del snapshot  # its memory is mapped from the checkpoint
-    MetricsLog(directory.metrics).keep_through(state.step)
-    steps = _steps(options, model, corpus, hooks) if _length_given(options) else int(record["steps"])
-    directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
-    for text in warnings:
-        emit(Message(text=text, warning=True), hooks)
-    emit(Message(text=f"Resumed at step {state.step:,} of {steps:,}."), hooks)
-    return _train(_Job(directory, options.train, steps, corpus, state), hooks)
-
-
-def saved_options(path: Path) -> RunOptions:
-    """Returns the options a run was started with, its length left open, for `resume`.
-
-    Raises:
-        CheckpointError: if there is no run at the path.
-    """
-    values = RunDirectory.open(path).read_run()["options"]
-    saved = run_options({**values, "out": str(path)})
-    paused = replace(saved.train, pause_after_steps=0)
-    return replace(saved, steps=None, tokens=None, minutes=None, train=paused)
-
-
-def _train(job: _Job, hooks: Sequence[Hook]) -> RunResult:
+def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
+    """Trains to the end or to the first request to stop, with records kept and signals heard."""
     recorder = Recorder(job.run)
     config = job.config
     batches = Batches(job.corpus.train, job.state.model.config.context, config.seed)
@@ -169,12 +127,14 @@ def _train(job: _Job, hooks: Sequence[Hook]) -> RunResult:
             tokenizer=job.corpus.tokenizer,
             forward=choose_forward(job.state.model, config, first, all_hooks),
         )
-        request = train(job.state, setting, all_hooks)
-        recorder.plot()
+        try:
+            request = train(job.state, setting, all_hooks)
+        finally:
+            recorder.plot()
     return _result(job, " and ".join(request.reasons) or None)
 
 
-def _result(job: _Job, stopped_by: str | None) -> RunResult:
+def _result(job: Job, stopped_by: str | None) -> RunResult:
     records = read_metrics(job.run.metrics)
     state = job.state
 
@@ -196,10 +156,14 @@ def _result(job: _Job, stopped_by: str | None) -> RunResult:
     )
 
 
-def _corpus(options: RunOptions, directory: RunDirectory, cache: Path, on_prepare: OnPrepare | None) -> PreparedCorpus:
+def _corpus(
+    options: RunOptions, directory: RunDirectory, cache: Path, on_prepare: OnPrepare | None
+) -> tuple[RunOptions, PreparedCorpus]:
+    """Returns the corpus, and the options with the tokenizer and the reading that really made it."""
     if len(options.sources) == 1 and (Path(options.sources[0]) / MANIFEST_NAME).is_file():
-        return open_corpus(Path(options.sources[0]))
-    return prepare(
+        corpus = open_corpus(Path(options.sources[0]))
+        return replace(options, tokenizer=corpus.manifest.tokenizer, corpus=corpus.manifest.config), corpus
+    corpus = prepare(
         options.sources,
         tokenizer=options.tokenizer,
         out=directory.corpus,
@@ -207,39 +171,41 @@ def _corpus(options: RunOptions, directory: RunDirectory, cache: Path, on_prepar
         cache=cache,
         on_progress=on_prepare,
     )
+    return options, corpus
 
 
-def _corpus_of(record: dict[str, Any], directory: RunDirectory) -> PreparedCorpus:
-    """Opens the corpus a run was started on, wherever the run directory has been moved to."""
-    corpus = open_corpus(directory.path / record["corpus"]["folder"])
-    if corpus.fingerprint != record["corpus"]["fingerprint"]:
-        raise CheckpointError(
-            f"The corpus in {corpus.folder} is not the one this run was started on.", "Restore it, or start a new run."
-        )
-    return corpus
+def corpus_identity(corpus: PreparedCorpus) -> dict[str, Any]:
+    """Returns what tells whether token numbers and window positions mean the same."""
+    return {
+        "fingerprint": corpus.fingerprint,
+        "tokenizer": corpus.tokenizer.fingerprint,
+        "train_tokens": len(corpus.train),
+        "validation_tokens": 0 if corpus.validation is None else len(corpus.validation),
+    }
 
 
-def _steps(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Sequence[Hook]) -> int:
+def length_of(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Sequence[Hook]) -> Length:
+    """Returns the length that the options say; minutes are measured on this machine."""
     config = options.train
-    if options.minutes is not None:
-        batches = Batches(corpus.train, model.config.context, config.seed)
-        measured = calibrate(model, batches, corpus.validation, config)
-        steps = measured.steps_in(60 * options.minutes)
-        emit(
-            Message(
-                text=f"{steps:,} steps of {units.format_seconds(measured.step_seconds)} and ten evaluations of "
-                f"{units.format_seconds(measured.eval_seconds)} fit into {options.minutes:g} minutes on this machine."
-            ),
-            hooks,
-        )
-        return steps
-    if options.tokens is not None:
-        return max(1, round(units.parse_count(options.tokens) / (config.batch_size * model.config.context)))
-    return options.steps or recipe_steps(options.recipe)
-
-
-def _length_given(options: RunOptions) -> bool:
-    return any(length is not None for length in (options.steps, options.tokens, options.minutes))
+    if options.minutes is None:
+        if options.tokens is not None:
+            wanted = units.parse_count(str(options.tokens))
+            return Length(
+                steps=max(1, round(wanted / (config.batch_size * model.config.context))),
+                eval_every_steps=config.eval_every_steps,
+            )
+        return Length(steps=options.steps or recipe_steps(options.recipe), eval_every_steps=config.eval_every_steps)
+    emit(Message(text="Measuring this machine for a few seconds."), hooks)
+    budget_s = 60 * options.minutes
+    batches = Batches(corpus.train, model.config.context, config.seed)
+    measured = calibrate(model, batches, corpus.validation, config, budget_s)
+    length = measured.length_of(budget_s, config.eval_every_steps)
+    step_ms = 1000 * measured.step_seconds
+    emit(Message(text=f"{length.steps:,} steps of {step_ms:.0f} ms fit into {options.minutes:g} minutes here."), hooks)
+    if measured.eval_seconds > budget_s / 4:
+        slow = f"One evaluation takes {units.format_seconds(measured.eval_seconds)} of them"
+        emit(Message(text=f"{slow}: a smaller --val-fraction leaves more for training.", warning=True), hooks)
+    return length
 
 
 def _record(
@@ -260,35 +226,19 @@ def _record(
         "model": plain.to_mapping(config),
         "corpus": {
             "folder": directory.corpus.name if inside else str(corpus.folder.absolute()),
-            "fingerprint": corpus.fingerprint,
+            **corpus_identity(corpus),
         },
-        "tokenizer": {"kind": corpus.tokenizer.kind, "fingerprint": corpus.tokenizer.fingerprint},
         "machine": machine.describe(),
     }
 
 
-def _check_unchanged(options: RunOptions, saved: RunOptions) -> None:
-    now, before = plain.to_mapping(options), plain.to_mapping(saved)
-    pairs = [(name, now[name], before[name]) for name in _FIXED]
-    pairs += [(name, now["train"][name], before["train"][name]) for name in _FIXED_TRAINING]
-    for name, value, old in pairs:
-        if value != old:
-            raise ConfigError(
-                f"A resumed run cannot change {name}, on which what it learned depends (was {old!r}, now {value!r}).",
-                "Leave the option out, or start a new run with another --out.",
-            )
-
-
 @contextmanager
 def _removed_unless_started(directory: RunDirectory) -> Iterator[None]:
-    """Leaves no half-made run behind when something before the first step fails."""
+    """Leaves nothing behind when something before the first step fails; the folder was empty, or not there."""
     try:
         yield
     except BaseException:
-        shutil.rmtree(directory.corpus, ignore_errors=True)
-        files.remove_partials(directory.path)
-        if not any(directory.path.iterdir()):
-            directory.path.rmdir()
+        shutil.rmtree(directory.path, ignore_errors=True)
         raise
 
 

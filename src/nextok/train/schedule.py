@@ -1,8 +1,8 @@
 """The learning rate of each step.
 
 Steps count from 0 to `steps` - 1. With W warm-up steps the rate rises as lr (step + 1) / (W + 1), so the first step
-already learns, reaches lr exactly at step W, and ends at min_lr exactly in the last step. Where the warm-up fills the
-whole run there is nothing left to fall.
+already learns, reaches lr exactly at step W, and ends at lr x min_lr_fraction exactly in the last step. Where the
+warm-up fills the whole run there is nothing left to fall.
 """
 
 import math
@@ -23,11 +23,12 @@ def learning_rate(step: int, steps: int, config: TrainConfig) -> float:
         return config.lr * (step + 1) / (warmup + 1)
     left = steps - 1 - warmup
     progress = min(1.0, (step - warmup) / left) if left > 0 else 0.0
-    return config.min_lr + (config.lr - config.min_lr) * _height(progress, config)
+    least = config.lr * config.min_lr_fraction
+    return least + (config.lr - least) * _height(progress, config)
 
 
 def _height(progress: float, config: TrainConfig) -> float:
-    """How much of the way from min_lr to lr is left; 1 at progress 0, and 0 at progress 1 unless constant."""
+    """How much of the way down is left: 1 at progress 0, and 0 at progress 1 unless constant."""
     if config.schedule == "constant":
         return 1.0
     if config.schedule == "cosine":

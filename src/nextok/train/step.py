@@ -16,7 +16,7 @@ from torch import Tensor
 from nextok import rng
 from nextok.corpus import Batch, Batches
 from nextok.errors import NonFiniteError
-from nextok.model import GPT, next_token_loss
+from nextok.model import GPT, IGNORED, next_token_loss
 from nextok.train.config import TrainConfig
 
 Forward = Callable[[Tensor], Tensor]
@@ -89,7 +89,7 @@ def non_finite_error(result: StepResult, step: int, first_sample: int, batch: Se
 def _accumulate(model: GPT, forward: Forward, batch: Sequence[Batch], first_sample: int, config: TrainConfig) -> float:
     """Adds up the gradients of the batch and returns its mean loss."""
     device = next(model.parameters()).device
-    valid = sum(piece.targets_BT.size for piece in batch)
+    valid = max(1, sum(int((piece.targets_BT != IGNORED).sum()) for piece in batch))
     total, sample = 0.0, first_sample
     for piece in batch:
         stream = _dropout_stream(config.seed, sample) if model.config.dropout else nullcontext()

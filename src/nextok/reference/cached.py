@@ -1,0 +1,133 @@
+"""Decoding with a cache: keys and values of past positions are kept, so a new token costs one position, not all.
+
+They stay valid because of the mask: nothing a position computes depends on what follows it.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float32
+from numpy.typing import NDArray
+
+from nextok.errors import InputError, PromptError
+from nextok.reference.dialects import Dialect
+from nextok.reference.gpt import GPT2, Weights, check_supported, linear, norm, split_heads, unembed
+from nextok.reference.ops import ACTIVATIONS, Array, softmax
+from nextok.spec import ModelConfig
+
+Ids = Sequence[int] | NDArray[np.integer]
+
+
+class NumpyDecoder:
+    """The NumPy model behind the `Decoder` protocol of `nextok.decode`; any dtype inside, float32 logits out.
+
+    Args:
+        config: As for `nextok.reference.forward`, with the causal mask.
+        weights: By native name.
+        n_slots: Sequences that can be decoded side by side.
+        dialect: What of the arithmetic is not GPT-2's.
+
+    Raises:
+        ModelConfigError: for a model this room does not write out.
+        InputError: for a model without the causal mask.
+    """
+
+    def __init__(self, config: ModelConfig, weights: Weights, n_slots: int = 1, dialect: Dialect = GPT2) -> None:
+        check_supported(config)
+        if config.mask != "causal":
+            raise InputError("A model without the causal mask cannot generate: its past depends on its future.")
+        self.context, self.vocab_size, self.n_slots = config.context, config.vocab_size, n_slots
+        self._config, self._weights, self._dialect = config, weights, dialect
+        shape = (n_slots, config.n_layers, config.n_heads, config.context, config.d_head)
+        self._keys = np.zeros(shape, weights["embed.tokens.weight"].dtype)
+        self._values = np.zeros_like(self._keys)
+        self._lengths = [0] * n_slots
+
+    def length(self, slot: int) -> int:
+        """Returns the tokens the slot holds."""
+        return self._lengths[self._known(slot)]
+
+    def prefill(
+        self, slot: int, ids_T: Ids, *, all_positions: bool = False
+    ) -> Float32[np.ndarray, " V"] | Float32[np.ndarray, "T V"]:
+        """Appends the ids to the slot; returns the logits after the last one `[V]`, or after each `[T, V]`.
+
+        Raises:
+            PromptError: if there are no ids, one is not in the vocabulary, or they do not fit into the context.
+        """
+        ids_T = self._checked_ids(ids_T)
+        self._check_room(slot, len(ids_T))
+        logits_TV = self._read(slot, ids_T, last_only=not all_positions).astype(np.float32)
+        return logits_TV if all_positions else logits_TV[-1]
+
+    def step(self, slots: Sequence[int], ids: Sequence[int]) -> Float32[np.ndarray, "B V"]:
+        """Appends one id to each of the slots (all different); returns the logits after it, a row a slot.
+
+        Raises:
+            PromptError: if an id is not in the vocabulary, or a slot has no room left.
+        """
+        assert len(set(slots)) == len(slots) == len(ids), (
+            f"slots {slots} and ids {ids}: one id for each of several slots"
+        )
+        for slot in slots:
+            self._check_room(slot, 1)
+        ids_B1 = self._checked_ids(ids)[:, None]
+        rows = [self._read(slot, ids_1, last_only=True) for slot, ids_1 in zip(slots, ids_B1, strict=True)]
+        return np.concatenate(rows).astype(np.float32)
+
+    def truncate(self, slot: int, length: int) -> None:
+        """Forgets all but the first `length` tokens of the slot."""
+        held = self.length(slot)
+        assert 0 <= length <= held, f"slot {slot} holds {held} tokens, not {length}"
+        self._lengths[slot] = length
+
+    def release(self, slot: int) -> None:
+        """Empties the slot."""
+        self._lengths[self._known(slot)] = 0
+
+    def _read(self, slot: int, ids_T: NDArray[np.int64], *, last_only: bool) -> Array:
+        """Appends the ids; returns the logits after each of them, or a single row, in the weights' own dtype."""
+        w, config, start = self._weights, self._config, self._lengths[slot]
+        stop = start + len(ids_T)
+        x_TD = w["embed.tokens.weight"][ids_T] + w["embed.positions.weight"][start:stop]
+        for layer in range(config.n_layers):
+            name = f"blocks.{layer}"
+            x_TD = x_TD + self._attention(slot, layer, self._norm(f"{name}.norm1", x_TD), start)
+            hidden_TF = ACTIVATIONS[config.mlp][0](linear(w, f"{name}.mlp.up", self._norm(f"{name}.norm2", x_TD)))
+            x_TD = x_TD + linear(w, f"{name}.mlp.down", hidden_TF)
+        self._lengths[slot] = stop
+        return unembed(config, w, self._norm("final_norm", x_TD[-1:] if last_only else x_TD))
+
+    def _attention(self, slot: int, layer: int, x_TD: Array, start: int) -> Array:
+        """Stores the new keys and values, and lets each new query look at itself and everything before."""
+        name, stop = f"blocks.{layer}.attn", start + len(x_TD)
+        q, k, v = (part[0] for part in split_heads(linear(self._weights, f"{name}.qkv", x_TD)[None], self._config))
+        keys_HSK, values_HSK = self._keys[slot, layer, :, :stop], self._values[slot, layer, :, :stop]
+        keys_HSK[:, start:], values_HSK[:, start:] = k, v
+        scaled_HTS = q @ keys_HSK.swapaxes(-1, -2) / math.sqrt(self._config.d_head)
+        seen_TS = np.arange(stop) <= np.arange(start, stop)[:, None]
+        mixed_HTK = softmax(np.where(seen_TS, scaled_HTS, self._dialect.masked_score)) @ values_HSK
+        return linear(self._weights, f"{name}.out", mixed_HTK.swapaxes(0, 1).reshape(len(x_TD), -1))
+
+    def _norm(self, name: str, x: Array) -> Array:
+        return norm(self._config, self._weights, name, x, self._dialect)
+
+    def _check_room(self, slot: int, tokens: int) -> None:
+        held = self.length(slot)
+        if tokens < 1 or held + tokens > self.context:
+            raise PromptError(
+                f"Slot {slot} holds {held} tokens and was given {tokens} more; the context is {self.context}."
+            )
+
+    def _checked_ids(self, ids: Ids) -> NDArray[np.int64]:
+        ids_N = np.asarray(ids, dtype=np.int64)
+        outside = ids_N[(ids_N < 0) | (ids_N >= self.vocab_size)]
+        if outside.size:
+            raise PromptError(f"Token id {outside[0]} is not in 0 to {self.vocab_size - 1}, the model's vocabulary.")
+        return ids_N
+
+    def _known(self, slot: int) -> int:
+        if not 0 <= slot < self.n_slots:  # Python would count a negative one from the end
+            raise IndexError(f"there is no slot {slot}; the decoder has {self.n_slots}")
+        return slot

@@ -1,0 +1,117 @@
+"""Going on with a run where it stopped: what `nextok train --resume` calls.
+
+Weights, optimizer and position come from the last whole checkpoint, everything else from the seed, so the bits are
+those of a run never stopped. What the past depends on cannot be changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nextok import config as plain
+from nextok.checkpoint import MetricsLog, RunDirectory, keep_samples_through, load_snapshot, saved_steps
+from nextok.corpus import PreparedCorpus, open_corpus
+from nextok.errors import CheckpointError, ConfigError
+from nextok.model import build
+from nextok.spec import ModelConfig
+from nextok.train.config import RunOptions, run_options
+from nextok.train.device import choose_device, use_threads
+from nextok.train.events import Hook, Message, emit
+from nextok.train.optim import make_optimizer
+from nextok.train.preflight import check_run
+from nextok.train.run import Job, RunResult, corpus_identity, length_of, train_job
+from nextok.train.state import TrainState
+
+# What a resumed run may not change, since what was learned so far depends on it.
+_FIXED = ("sources", "preset", "recipe", "tokenizer", "model", "corpus")
+_FIXED_TRAINING = ("seed", "batch_size")
+
+
+def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
+    """Goes on with the run at `options.out` from its last whole checkpoint, and returns how it ended.
+
+    With the options it was started with, the result is that of a run never stopped, to the bit on a CPU. A run that
+    ended before its first checkpoint starts over.
+
+    Raises:
+        ConfigError: if an option was changed that the past depends on, or the length asked for is already behind.
+        CheckpointError: if there is no run, its corpus is another one, or none of its checkpoints is whole.
+    """
+    device = choose_device(options.train.device)
+    directory = RunDirectory.open(options.out)
+    record = directory.read_run()
+    _check_unchanged(options, saved_options(options.out))
+    use_threads(options.train.threads)
+    corpus = _corpus_of(record, directory)
+    config = plain.from_mapping(ModelConfig, record["model"], "model")
+    check_run(corpus, config)
+    model = build(config, options.train.seed).to(device)
+    state = TrainState(model=model, optimizer=make_optimizer(model, options.train))
+    for text in _restore(state, directory):
+        emit(Message(text=text, warning=True), hooks)
+    steps = _steps_to_resume(options, record, state, corpus, hooks)
+    directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
+    done = "It is finished; --steps makes it longer." if state.step >= steps else ""
+    emit(Message(text=f"Resumed at step {state.step:,} of {steps:,}. {done}".rstrip()), hooks)
+    return train_job(Job(directory, options.train, steps, corpus, state), hooks)
+
+
+def saved_options(path: Path, changes: Mapping[str, Any] | None = None) -> RunOptions:
+    """Returns the options a run was started with, its length left open, with changes on top, for `resume`.
+
+    Raises:
+        CheckpointError: if there is no run at the path.
+        ConfigError: for a change that does not fit.
+    """
+    values = RunDirectory.open(path).read_run()["options"]
+    open_ended = {"out": str(path), "steps": None, "tokens": None, "minutes": None, "train": {"pause_after_steps": 0}}
+    return run_options(plain.merge(plain.merge(values, open_ended), changes or {}))
+
+
+def _restore(state: TrainState, directory: RunDirectory) -> list[str]:
+    """Brings the state to the last whole checkpoint and cuts the records back to it; returns warnings."""
+    warnings: list[str] = []
+    if saved_steps(directory):
+        snapshot, warnings = load_snapshot(directory)
+        state.restore(snapshot)
+    MetricsLog(directory.metrics).keep_through(state.step)
+    keep_samples_through(directory.samples, state.step)
+    return warnings
+
+
+def _corpus_of(record: Mapping[str, Any], directory: RunDirectory) -> PreparedCorpus:
+    """Opens the corpus a run was started on, wherever the run directory has been moved to."""
+    known = record["corpus"]
+    corpus = open_corpus(directory.path / known["folder"])
+    for name, value in corpus_identity(corpus).items():
+        if value != known[name]:
+            raise CheckpointError(
+                f"The corpus in {corpus.folder} is not the one this run was started on: its {name} is {value!r}, "
+                f"not {known[name]!r}.",
+                "Prepare it again as it was, or start a new run.",
+            )
+    return corpus
+
+
+def _steps_to_resume(
+    options: RunOptions, record: Mapping[str, Any], state: TrainState, corpus: PreparedCorpus, hooks: Sequence[Hook]
+) -> int:
+    """Returns the whole length of a resumed run: as before, or a new one; minutes are those still to come."""
+    if all(length is None for length in (options.steps, options.tokens, options.minutes)):
+        return int(record["steps"])
+    asked = length_of(options, state.model, corpus, hooks).steps + (state.step if options.minutes is not None else 0)
+    if asked < state.step:
+        raise ConfigError(f"The run already has {state.step:,} steps, more than the {asked:,} asked for.")
+    return asked
+
+
+def _check_unchanged(options: RunOptions, saved: RunOptions) -> None:
+    now, before = plain.to_mapping(options), plain.to_mapping(saved)
+    pairs = [(name, now[name], before[name]) for name in _FIXED]
+    pairs += [(name, now["train"][name], before["train"][name]) for name in _FIXED_TRAINING]
+    for name, value, old in pairs:
+        if value != old:
+            raise ConfigError(
+                f"A resumed run cannot change {name}, on which what it learned depends (was {old!r}, now {value!r}).",
+                "Leave the option out, or start a new run with another --out.",
+            )
