@@ -50,3 +50,12 @@ def test_a_norm_undoes_scale_and_layernorm_also_shift(kind: str) -> None:
     layer = norm(norm=kind, norm_eps=1e-12)
     torch.testing.assert_close(layer(100 * x), layer(x))
     assert torch.allclose(layer(x + 5), layer(x), atol=1e-5) == (kind == "layernorm")
+
+
+def test_rms_norm_of_half_precision_stays_in_it_and_near_the_exact_one() -> None:
+    norm = make_norm(ModelConfig(vocab_size=2, norm="rmsnorm"), 64)
+    x_BD = torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+    exact, half = norm(x_BD), norm(x_BD.bfloat16())
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), exact, atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(exact, torch.nn.functional.rms_norm(x_BD, (64,), norm.weight, 1e-5), atol=0, rtol=0)

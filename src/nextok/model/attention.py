@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from nextok.model.norm import RMSNorm
 from nextok.model.rotary import Rotation
 from nextok.model.taps import Taps
 from nextok.spec import ModelConfig
@@ -34,8 +35,8 @@ class Attention(nn.Module):
         self.eager = False
         self.qkv = nn.Linear(config.d_model, config.qkv_width, bias=config.bias)
         # queries and keys of length sqrt(K) each: scores stay in range whatever the weights do
-        self.q_norm = nn.RMSNorm(config.d_head, config.norm_eps) if config.qk_norm else None
-        self.k_norm = nn.RMSNorm(config.d_head, config.norm_eps) if config.qk_norm else None
+        self.q_norm = RMSNorm(config.d_head, config.norm_eps) if config.qk_norm else None
+        self.k_norm = RMSNorm(config.d_head, config.norm_eps) if config.qk_norm else None
         self.out = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.bias)
         self.drop = nn.Dropout(config.dropout)
 

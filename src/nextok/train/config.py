@@ -42,7 +42,7 @@ class TrainConfig:
     grad_clip: float = 1.0
     """Largest norm of the whole gradient; 0: no clipping."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """bf16: matrix products in bfloat16, weights and optimizer in float32. On a CPU it pays for large widths only."""
+    """bf16: matrix products in bfloat16, weights and optimizer in float32. On a CPU it gains little: measure it."""
     compile: bool = False
     """Compile the model with torch.compile; where that fails the run says so and goes on without."""
     device: str = "auto"
