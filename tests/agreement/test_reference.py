@@ -24,6 +24,9 @@ MODELS: dict[str, dict[str, object]] = {
     "wide heads, own width": {"n_heads": 3, "d_head": 6, "d_ff": 20, "norm_eps": 1e-3},
     "no mask": {"mask": "none", "mlp": "gelu"},
     "one head, four layers": {"n_heads": 1, "n_layers": 4, "dropout": 0.2},
+    "gpt1": {"norm_placement": "after"},
+    "shared keys and values": {"n_kv_heads": 2},
+    "one key head, norm after": {"n_kv_heads": 1, "norm_placement": "after", "tied_head": False},
     "two tokens": {"context": 2, "n_layers": 1, "vocab_size": 3},
 }
 

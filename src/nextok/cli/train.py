@@ -4,11 +4,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
-from nextok.checkpoint import RunDirectory, read_metrics
+from nextok.checkpoint import RunDirectory, read_metrics, saved_steps
 from nextok.cli.options import cache_folder, parse, read_early
 from nextok.cli.watch import Watch
 from nextok.errors import InputError
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 def train(options: RunOptions, *, command: str, resumed: bool = False, quiet: bool = False) -> RunResult:
     """Trains while showing what happens; quiet keeps standard output for the result."""
     console = make_console(sys.stderr if quiet else None)  # with --json, standard output is for the object alone
-    past = read_metrics(RunDirectory(options.out).metrics) if resumed else ()
+    past = _past(RunDirectory(options.out)) if resumed else ()
     with Watch(console, options.out.name, past) as watch:
         if resumed:
             result = resume(options, hooks=[watch])
@@ -60,3 +60,9 @@ def train(options: RunOptions, *, command: str, resumed: bool = False, quiet: bo
 def exit_code(result: RunResult) -> int:
     """Returns 0, or the code of the signal that stopped the run: 130 for Ctrl-C, 143 for SIGTERM."""
     return {"SIGINT": 130, "SIGTERM": 143}.get((result.stopped_by or "").split(" ")[0], 0)
+
+
+def _past(run: RunDirectory) -> list[dict[str, Any]]:
+    """Returns the metrics up to the last checkpoint: what came after it is done again."""
+    last = max(saved_steps(run), default=0)
+    return [row for row in read_metrics(run.metrics) if row["step"] <= last]

@@ -4,7 +4,8 @@ They stay valid because of the mask: nothing a position computes depends on what
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float32
@@ -12,7 +13,17 @@ from numpy.typing import NDArray
 
 from nextok.errors import InputError, PromptError
 from nextok.reference.dialects import Dialect
-from nextok.reference.gpt import GPT2, Weights, check_supported, linear, norm, split_heads, unembed
+from nextok.reference.gpt import (
+    GPT2,
+    Weights,
+    check_supported,
+    join_heads,
+    linear,
+    norm,
+    share_heads,
+    split_heads,
+    unembed,
+)
 from nextok.reference.ops import ACTIVATIONS, Array, softmax
 from nextok.spec import ModelConfig
 
@@ -39,7 +50,7 @@ class NumpyDecoder:
             raise InputError("A model without the causal mask cannot generate: its past depends on its future.")
         self.context, self.vocab_size, self.n_slots = config.context, config.vocab_size, n_slots
         self._config, self._weights, self._dialect = config, weights, dialect
-        shape = (n_slots, config.n_layers, config.n_heads, config.context, config.d_head)
+        shape = (n_slots, config.n_layers, config.n_kv_heads, config.context, config.d_head)
         self._keys = np.zeros(shape, weights["embed.tokens.weight"].dtype)
         self._values = np.zeros_like(self._keys)
         self._lengths = [0] * n_slots
@@ -90,25 +101,36 @@ class NumpyDecoder:
         """Appends the ids; returns the logits after each of them, or a single row, in the weights' own dtype."""
         w, config, start = self._weights, self._config, self._lengths[slot]
         stop = start + len(ids_T)
-        x_TD = w["embed.tokens.weight"][ids_T] + w["embed.positions.weight"][start:stop]
+        x_TD: Array = w["embed.tokens.weight"][ids_T] + w["embed.positions.weight"][start:stop]
         for layer in range(config.n_layers):
-            name = f"blocks.{layer}"
-            x_TD = x_TD + self._attention(slot, layer, self._norm(f"{name}.norm1", x_TD), start)
-            hidden_TF = ACTIVATIONS[config.mlp][0](linear(w, f"{name}.mlp.up", self._norm(f"{name}.norm2", x_TD)))
-            x_TD = x_TD + linear(w, f"{name}.mlp.down", hidden_TF)
+            x_TD = self._add(x_TD, f"blocks.{layer}.norm1", partial(self._attention, slot, layer, start))
+            x_TD = self._add(x_TD, f"blocks.{layer}.norm2", partial(self._feed_forward, layer))
         self._lengths[slot] = stop
-        return unembed(config, w, self._norm("final_norm", x_TD[-1:] if last_only else x_TD))
+        x_TD = x_TD[-1:] if last_only else x_TD
+        return unembed(config, w, self._norm("final_norm", x_TD) if config.has_final_norm else x_TD)
 
-    def _attention(self, slot: int, layer: int, x_TD: Array, start: int) -> Array:
+    def _add(self, x_TD: Array, norm_name: str, sublayer: Callable[[Array], Array]) -> Array:
+        if self._config.norm_placement == "before":
+            return x_TD + sublayer(self._norm(norm_name, x_TD))
+        return self._norm(norm_name, x_TD + sublayer(x_TD))
+
+    def _feed_forward(self, layer: int, x_TD: Array) -> Array:
+        activation, _ = ACTIVATIONS[self._config.mlp]
+        hidden_TF = activation(linear(self._weights, f"blocks.{layer}.mlp.up", x_TD))
+        return linear(self._weights, f"blocks.{layer}.mlp.down", hidden_TF)
+
+    def _attention(self, slot: int, layer: int, start: int, x_TD: Array) -> Array:
         """Stores the new keys and values, and lets each new query look at itself and everything before."""
-        name, stop = f"blocks.{layer}.attn", start + len(x_TD)
-        q, k, v = (part[0] for part in split_heads(linear(self._weights, f"{name}.qkv", x_TD)[None], self._config))
-        keys_HSK, values_HSK = self._keys[slot, layer, :, :stop], self._values[slot, layer, :, :stop]
-        keys_HSK[:, start:], values_HSK[:, start:] = k, v
-        scaled_HTS = q @ keys_HSK.swapaxes(-1, -2) / math.sqrt(self._config.d_head)
+        name, stop, config = f"blocks.{layer}.attn", start + len(x_TD), self._config
+        q_1HTK, k_1GTK, v_1GTK = split_heads(linear(self._weights, f"{name}.qkv", x_TD)[None], config)
+        self._keys[slot, layer, :, start:stop], self._values[slot, layer, :, start:stop] = k_1GTK[0], v_1GTK[0]
+        keys_1HSK, values_1HSK = (
+            share_heads(cache[slot : slot + 1, layer, :, :stop], config) for cache in (self._keys, self._values)
+        )
+        scaled_1HTS = q_1HTK @ keys_1HSK.swapaxes(-1, -2) / math.sqrt(config.d_head)
         seen_TS = np.arange(stop) <= np.arange(start, stop)[:, None]
-        mixed_HTK = softmax(np.where(seen_TS, scaled_HTS, self._dialect.masked_score)) @ values_HSK
-        return linear(self._weights, f"{name}.out", mixed_HTK.swapaxes(0, 1).reshape(len(x_TD), -1))
+        mixed_1HTK = softmax(np.where(seen_TS, scaled_1HTS, self._dialect.masked_score)) @ values_1HSK
+        return linear(self._weights, f"{name}.out", join_heads(mixed_1HTK)[0])
 
     def _norm(self, name: str, x: Array) -> Array:
         return norm(self._config, self._weights, name, x, self._dialect)

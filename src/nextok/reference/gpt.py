@@ -6,7 +6,7 @@ Nothing is dropped out, whatever the config says.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,7 +25,7 @@ def forward(config: ModelConfig, weights: Weights, ids_BT: Int[np.ndarray, "B T"
     """Returns every value of the forward pass by the name of its hook point, `logits` among them.
 
     Args:
-        config: LayerNorm before the sublayer, learned positions, as many key heads as heads; see `check_supported`.
+        config: Any with LayerNorm and learned positions, but for normalised queries and keys; see `check_supported`.
         weights: By native name and shape, such as `nextok.model.weight_arrays`; their dtype is that of all values.
         ids_BT: Token ids.
         dialect: What of the arithmetic is not GPT-2's.
@@ -46,8 +46,9 @@ def forward(config: ModelConfig, weights: Weights, ids_BT: Int[np.ndarray, "B T"
     values["embed"] = x_BTD
     for layer in range(config.n_layers):
         x_BTD = _block(config, weights, x_BTD, f"blocks.{layer}", values, dialect)
-    values["final_norm"] = norm(config, weights, "final_norm", x_BTD, dialect)
-    values["logits"] = unembed(config, weights, values["final_norm"])
+    if config.has_final_norm:
+        x_BTD = values["final_norm"] = norm(config, weights, "final_norm", x_BTD, dialect)
+    values["logits"] = unembed(config, weights, x_BTD)
     return values
 
 
@@ -74,27 +75,48 @@ def next_token_loss(logits_BTV: Float[np.ndarray, "B T V"], targets_BT: Int[np.n
 
 
 def _block(config: ModelConfig, weights: Weights, x_BTD: Array, name: str, values: Values, dialect: Dialect) -> Array:
+    def attention(inputs_BTD: Array) -> Array:
+        return _attention(config, weights, inputs_BTD, f"{name}.attn", values, dialect)
+
+    def feed_forward(inputs_BTD: Array) -> Array:
+        return _feed_forward(config, weights, inputs_BTD, f"{name}.mlp", values)
+
     values[f"{name}.resid_pre"] = x_BTD
-    values[f"{name}.norm1"] = norm(config, weights, f"{name}.norm1", x_BTD, dialect)
-    x_BTD = x_BTD + _attention(config, weights, values[f"{name}.norm1"], f"{name}.attn", values, dialect)
+    x_BTD = _add(config, weights, x_BTD, f"{name}.norm1", attention, values, dialect)
     values[f"{name}.resid_mid"] = x_BTD
-    values[f"{name}.norm2"] = norm(config, weights, f"{name}.norm2", x_BTD, dialect)
-    x_BTD = x_BTD + _feed_forward(config, weights, values[f"{name}.norm2"], f"{name}.mlp", values)
+    x_BTD = _add(config, weights, x_BTD, f"{name}.norm2", feed_forward, values, dialect)
     values[f"{name}.resid_post"] = x_BTD
     return x_BTD
+
+
+def _add(
+    config: ModelConfig,
+    weights: Weights,
+    x_BTD: Array,
+    norm_name: str,
+    sublayer: Callable[[Array], Array],
+    values: Values,
+    dialect: Dialect,
+) -> Array:
+    """Returns x + f(norm(x)) as in GPT-2, or norm(x + f(x)) as in GPT-1."""
+    if config.norm_placement == "before":
+        values[norm_name] = norm(config, weights, norm_name, x_BTD, dialect)
+        return x_BTD + sublayer(values[norm_name])
+    values[norm_name] = norm(config, weights, norm_name, x_BTD + sublayer(x_BTD), dialect)
+    return values[norm_name]
 
 
 def _attention(
     config: ModelConfig, weights: Weights, x_BTD: Array, name: str, values: Values, dialect: Dialect
 ) -> Array:
-    q, k, v = split_heads(linear(weights, f"{name}.qkv", x_BTD), config)  # each [B, H, T, K]
-    scores_BHTS = q @ k.swapaxes(-1, -2)
+    q, k, v = split_heads(linear(weights, f"{name}.qkv", x_BTD), config)  # [B, H, T, K], and G heads of k and v
+    scores_BHTS = q @ share_heads(k, config).swapaxes(-1, -2)
     scaled_BHTS = scores_BHTS / math.sqrt(config.d_head)
     masked_BHTS = scaled_BHTS
     if config.mask == "causal":  # before the softmax, so that the future takes no share of the sum
         masked_BHTS = np.where(causal_mask(q.shape[2]), scaled_BHTS, dialect.masked_score)
     pattern_BHTS = softmax(masked_BHTS)
-    mixed_BHTK = pattern_BHTS @ v
+    mixed_BHTK = pattern_BHTS @ share_heads(v, config)
     out_BTD = linear(weights, f"{name}.out", join_heads(mixed_BHTK))
     named = {"q": q, "k": k, "v": v, "scores": scores_BHTS, "scaled": scaled_BHTS, "masked": masked_BHTS}
     named |= {"pattern": pattern_BHTS, "mixed": mixed_BHTK, "out": out_BTD}
@@ -134,10 +156,16 @@ def head_weight(config: ModelConfig, weights: Weights) -> Float[np.ndarray, "V D
 
 
 def split_heads(qkv_BTN: Array, config: ModelConfig) -> list[Array]:
-    """Returns queries, keys and values `[B, H, T, K]` from rows that hold all three, in this order."""
+    """Returns queries `[B, H, T, K]`, keys and values `[B, G, T, K]` from rows that hold all three, in this order."""
     B, T, _ = qkv_BTN.shape
-    heads = qkv_BTN.reshape(B, T, 3, config.n_heads, config.d_head)
-    return list(heads.transpose(2, 0, 3, 1, 4))
+    heads_BNTK = qkv_BTN.reshape(B, T, -1, config.d_head).transpose(0, 2, 1, 3)
+    H, G = config.n_heads, config.n_kv_heads
+    return np.split(heads_BNTK, [H, H + G], axis=1)
+
+
+def share_heads(x_BGSK: Array, config: ModelConfig) -> Array:
+    """Returns keys or values with each of the G heads standing for H / G query heads in a row, `[B, H, S, K]`."""
+    return np.repeat(x_BGSK, config.n_heads // config.n_kv_heads, axis=1)
 
 
 def join_heads(x_BHTK: Array) -> Array:
@@ -157,8 +185,7 @@ def check_supported(config: ModelConfig) -> None:
     Raises:
         ModelConfigError: naming the part.
     """
-    wanted = {"norm": "layernorm", "norm_placement": "before", "position": "learned", "qk_norm": False}
-    wanted |= {"n_kv_heads": config.n_heads}
+    wanted = {"norm": "layernorm", "position": "learned", "qk_norm": False}
     for name, value in wanted.items():
         if getattr(config, name) != value:
             raise ModelConfigError(f"The NumPy model has {name} = {value!r} only, not {getattr(config, name)!r}.")

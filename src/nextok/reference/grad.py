@@ -5,14 +5,18 @@ into `grads` under the names the weights have.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Int
 
 from nextok.reference.dialects import Dialect
-from nextok.reference.gpt import GPT2, Values, Weights, forward, head_weight, join_heads, next_token_loss
+from nextok.reference.gpt import GPT2, Values, Weights, forward, head_weight, join_heads, next_token_loss, share_heads
 from nextok.reference.ops import ACTIVATIONS, Array, layer_norm_backward, softmax, softmax_backward
 from nextok.spec import ModelConfig
+
+_Backward = Callable[[Array, Array], Array]
+"""(gradient of what a sublayer gave out, its input) -> gradient of the input"""
 
 
 def backward(
@@ -38,10 +42,11 @@ def backward(
     loss = next_token_loss(values["logits"], targets_BT)
     grads: dict[str, Array] = {}
     d_logits_BTV = _loss_backward(config, values["logits"], targets_BT)
-    head_VD = head_weight(config, weights)
-    d_head_VD = np.einsum("btv,btd->vd", d_logits_BTV, values["final_norm"])
-    last = f"blocks.{config.n_layers - 1}.resid_post"
-    d_x_BTD = _norm_backward(config, weights, "final_norm", d_logits_BTV @ head_VD, values[last], grads, dialect)
+    last_BTD = values[f"blocks.{config.n_layers - 1}.resid_post"]
+    d_head_VD = np.einsum("btv,btd->vd", d_logits_BTV, values.get("final_norm", last_BTD))
+    d_x_BTD = d_logits_BTV @ head_weight(config, weights)
+    if config.has_final_norm:
+        d_x_BTD = _norm_backward(config, weights, "final_norm", d_x_BTD, last_BTD, grads, dialect)
     for layer in reversed(range(config.n_layers)):
         d_x_BTD = _block_backward(config, weights, f"blocks.{layer}", d_x_BTD, values, grads, dialect)
     _embedding_backward(config, weights, ids_BT, d_x_BTD, d_head_VD, grads)
@@ -67,13 +72,25 @@ def _block_backward(
     grads: dict[str, Array],
     dialect: Dialect,
 ) -> Array:
-    """A residual sum passes its gradient to both of its terms."""
-    d_norm2 = _feed_forward_backward(config, weights, f"{name}.mlp", d_post_BTD, values[f"{name}.norm2"], values, grads)
-    mid = values[f"{name}.resid_mid"]
-    d_mid_BTD = d_post_BTD + _norm_backward(config, weights, f"{name}.norm2", d_norm2, mid, grads, dialect)
-    d_norm1 = _attention_backward(config, weights, f"{name}.attn", d_mid_BTD, values[f"{name}.norm1"], values, grads)
-    pre = values[f"{name}.resid_pre"]
-    return d_mid_BTD + _norm_backward(config, weights, f"{name}.norm1", d_norm1, pre, grads, dialect)
+    def feed_forward(d_out_BTD: Array, x_BTD: Array) -> Array:
+        return _feed_forward_backward(config, weights, f"{name}.mlp", d_out_BTD, x_BTD, values, grads)
+
+    def attention(d_out_BTD: Array, x_BTD: Array) -> Array:
+        return _attention_backward(config, weights, f"{name}.attn", d_out_BTD, x_BTD, values, grads)
+
+    def add(d_out_BTD: Array, norm_name: str, x_name: str, out_name: str, sublayer: _Backward) -> Array:
+        """A residual sum passes its gradient to both of its terms; the norm stands before or after it."""
+        x_BTD = values[f"{name}.{x_name}"]
+        norm_name = f"{name}.{norm_name}"
+        if config.norm_placement == "before":
+            d_normed_BTD = sublayer(d_out_BTD, values[norm_name])
+            return d_out_BTD + _norm_backward(config, weights, norm_name, d_normed_BTD, x_BTD, grads, dialect)
+        sum_BTD = x_BTD + values[f"{name}.{out_name}"]
+        d_sum_BTD = _norm_backward(config, weights, norm_name, d_out_BTD, sum_BTD, grads, dialect)
+        return d_sum_BTD + sublayer(d_sum_BTD, x_BTD)
+
+    d_mid_BTD = add(d_post_BTD, "norm2", "resid_mid", "mlp.out", feed_forward)
+    return add(d_mid_BTD, "norm1", "resid_pre", "attn.out", attention)
 
 
 def _feed_forward_backward(
@@ -104,13 +121,20 @@ def _attention_backward(
     B, H, T, K = q.shape
     d_joined = _linear_backward(weights, f"{name}.out", d_out_BTD, join_heads(values[f"{name}.mixed"]), grads)
     d_mixed_BHTK = d_joined.reshape(B, T, H, K).transpose(0, 2, 1, 3)
-    d_pattern_BHTS = d_mixed_BHTK @ v.swapaxes(-1, -2)
+    d_pattern_BHTS = d_mixed_BHTK @ share_heads(v, config).swapaxes(-1, -2)
     # where the mask stands the pattern is 0, and with it the gradient
     d_scores_BHTS = softmax_backward(d_pattern_BHTS, pattern) / math.sqrt(config.d_head)
-    d_v = pattern.swapaxes(-1, -2) @ d_mixed_BHTK
-    d_q, d_k = d_scores_BHTS @ k, d_scores_BHTS.swapaxes(-1, -2) @ q
+    d_q = d_scores_BHTS @ share_heads(k, config)
+    d_k = _share_heads_backward(d_scores_BHTS.swapaxes(-1, -2) @ q, config)
+    d_v = _share_heads_backward(pattern.swapaxes(-1, -2) @ d_mixed_BHTK, config)
     d_qkv = np.concatenate([join_heads(part) for part in (d_q, d_k, d_v)], axis=-1)
     return _linear_backward(weights, f"{name}.qkv", d_qkv, x_BTD, grads)
+
+
+def _share_heads_backward(d_BHSK: Array, config: ModelConfig) -> Array:
+    """A head of keys or values gets the sum over the query heads it stood for."""
+    B, _, S, K = d_BHSK.shape
+    return d_BHSK.reshape(B, config.n_kv_heads, -1, S, K).sum(axis=2)
 
 
 def _linear_backward(weights: Weights, name: str, d_out: Array, x: Array, grads: dict[str, Array]) -> Array:

@@ -48,6 +48,7 @@ def choose_forward(model: GPT, config: TrainConfig, batch: Batch, hooks: Sequenc
         return model
     device = next(model.parameters()).device
     inputs_BT = torch.from_numpy(batch.inputs_BT).to(device)
+    emit(Message(text="Compiling the model; this can take a minute."), hooks)
     try:
         with warnings.catch_warnings(), autocast(device, config.precision):
             warnings.simplefilter("ignore")

@@ -50,6 +50,8 @@ def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
     for text in _restore(state, directory):
         emit(Message(text=text, warning=True), hooks)
     steps = _steps_to_resume(options, record, state, corpus, hooks)
+    MetricsLog(directory.metrics).keep_through(state.step)
+    keep_samples_through(directory.samples, state.step)
     directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
     done = "It is finished; --steps makes it longer." if state.step >= steps else ""
     emit(Message(text=f"Resumed at step {state.step:,} of {steps:,}. {done}".rstrip()), hooks)
@@ -69,13 +71,11 @@ def saved_options(path: Path, changes: Mapping[str, Any] | None = None) -> RunOp
 
 
 def _restore(state: TrainState, directory: RunDirectory) -> list[str]:
-    """Brings the state to the last whole checkpoint and cuts the records back to it; returns warnings."""
-    warnings: list[str] = []
-    if saved_steps(directory):
-        snapshot, warnings = load_snapshot(directory)
-        state.restore(snapshot)
-    MetricsLog(directory.metrics).keep_through(state.step)
-    keep_samples_through(directory.samples, state.step)
+    """Brings the state to the last whole checkpoint, if there is any; returns warnings."""
+    if not saved_steps(directory):
+        return []
+    snapshot, warnings = load_snapshot(directory)
+    state.restore(snapshot)
     return warnings
 
 
