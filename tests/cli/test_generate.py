@@ -150,6 +150,13 @@ def test_past_the_context_it_slides_when_asked(nextok: Nextok, trained: Path) ->
         assert len(out) == 20 + 30 + 1
 
 
+def test_end_of_the_context_is_said_beside_the_text(nextok: Nextok, trained: Path) -> None:
+    code, out, err = nextok("generate", str(trained), "--prompt", "abc", "--max-new-tokens", "100")
+    assert (code, len(out)) == (0, 17)
+    assert "stopped at the context of 16 tokens; --overflow slide goes on" in err
+    assert nextok("generate", str(trained), "--prompt", "abc", "--max-new-tokens", "3")[2] == ""
+
+
 def test_nothing_new_is_the_prompt(nextok: Nextok, trained: Path) -> None:
     for prompt in ("abc", "abc def ghi jkl."):
         assert nextok("generate", str(trained), "--prompt", prompt, "--max-new-tokens", "0")[1] == f"{prompt}\n"

@@ -52,6 +52,27 @@ def test_right_values_end_with_0_and_wrong_ones_with_1(nextok: Nextok) -> None:
     assert [one["holds"] for one in json.loads(nextok("lesson", "all", "--json")[1])] == [True, False]
 
 
+def test_json_spells_what_is_no_number(nextok: Nextok) -> None:
+    facts = {fact["what"]: fact for fact in json.loads(nextok("lesson", "mask-value", "--json")[1])[0]["facts"]}
+    assert facts["-1e9 in float16"]["expected"] == "-inf"
+    assert facts["-1e9 in float16"]["computed"] == "-inf"
+
+
+@pytest.mark.usefixtures("two_examples")
+def test_a_slow_example_says_so_first(nextok: Nextok) -> None:
+    out = nextok("lesson", "slow")[1]
+    assert out.startswith("Takes minutes.\n")
+    assert "Takes minutes." not in nextok("lesson", "right")[1]
+
+
+@pytest.mark.usefixtures("two_examples")
+def test_the_readers_time_is_not_counted(nextok: Nextok, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = [0.0]
+    monkeypatch.setattr(lesson.time, "perf_counter", lambda: ticks[0])
+    monkeypatch.setattr(lesson, "_ask", lambda console: ticks.append(ticks.pop() + 60))
+    assert "values in 0.0 s" in nextok("lesson", "all", "--quiz")[1]
+
+
 @pytest.mark.usefixtures("two_examples")
 def test_quiz_asks_before_it_answers(nextok: Nextok, monkeypatch: pytest.MonkeyPatch) -> None:
     for typed in ("42\n", ""):
@@ -59,6 +80,14 @@ def test_quiz_asks_before_it_answers(nextok: Nextok, monkeypatch: pytest.MonkeyP
         code, out, _ = nextok("lesson", "right", "--quiz")
         assert code == 0
         assert out.index("How many?") < out.index("Your prediction:") < out.index("107,008") < out.index("So many.")
+
+
+def test_digits_are_named_where_a_value_is_rounded(nextok: Nextok) -> None:
+    line = "Equal to the digits that the lessons give."
+    out = nextok("lesson", "numpy-loss")[1]
+    assert line in out
+    assert "4.6550573" in out
+    assert line not in nextok("lesson", "mask")[1]
 
 
 def test_unknown_example_names_the_nearest(nextok: Nextok) -> None:

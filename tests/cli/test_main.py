@@ -45,7 +45,7 @@ def test_help_names_every_verb_and_every_verb_has_help(nextok: Nextok) -> None:
 def test_unknown_verb_names_the_nearest_and_ends_with_2(nextok: Nextok) -> None:
     code, _, err = nextok("trian", "x.txt")
     assert code == 2
-    assert "there is no command 'trian'. Did you mean 'train'?" in err
+    assert "There is no command 'trian'. Did you mean 'train'?" in err
 
 
 def test_user_mistake_is_one_sentence_without_a_traceback(nextok: Nextok) -> None:

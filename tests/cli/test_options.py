@@ -91,3 +91,20 @@ def test_cache_folder_is_the_one_named(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.delenv("NEXTOK_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_folder() == tmp_path / "xdg" / "nextok"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--size", "abc"], "--size cannot be 'abc'."),
+        (["--sise", "5"], "Unrecognized options: --sise, 5. Did you mean --size?"),
+        (["--size"], "--size"),
+        (["--minutes", "1"], "Unrecognized options: --minutes, 1."),
+    ],
+)
+def test_wrong_flag_is_one_plain_sentence(arguments: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        parse(Outer, arguments, verb="try", about="", default=Outer())
+    assert said in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+    assert not set("│╭╮╰╯─") & set(str(wrong.value))

@@ -89,7 +89,7 @@ def test_a_short_split_is_refused_with_numbers_and_a_context_that_fits(which, to
         return
     with pytest.raises(CorpusError, match=f"{which} split has {tokens} tokens; context 512 needs 513") as caught:
         check_length(tokens, 512, which)
-    assert f"context to {suggested}." in caught.value.hint
+    assert f"--context {suggested}." in caught.value.hint
     check_length(tokens, suggested, which)
 
 

@@ -101,7 +101,7 @@ def test_another_field_name_is_told_with_file_line_and_the_fields_there_are(tmp_
             pyarrow.parquet.write_table(pyarrow.table({"id": [1], "body": ["x"]}), path)
         with pytest.raises(CorpusError, match=f"{where} has no field 'text'; fields present: id, body") as caught:
             read(path)
-        assert "text_field" in caught.value.hint
+        assert "--text-field" in caught.value.hint
 
 
 def test_the_field_can_be_chosen(tmp_path):

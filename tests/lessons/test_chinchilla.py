@@ -54,7 +54,7 @@ def test_no_other_size_has_less_parametric_loss(flop: float, factor: float) -> N
 
 def test_another_ratio_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chinchilla, "TOKENS_PER_PARAMETER", 19.0)
-    assert {"N*, D* at C = 1.00e21", "tokens a parameter by the rule"} <= wrong_now(EXAMPLES, "chinchilla")
+    assert {"N*, D* at C = 1e21", "tokens a parameter by the rule"} <= wrong_now(EXAMPLES, "chinchilla")
     assert {"TinyGPT: D, C", "70B: D, C"} <= wrong_now(EXAMPLES, "chinchilla-models")
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from lessons.examples import assert_well_formed, corrections, expected, worked, wrong, wrong_now
 from nextok.lessons import generation
@@ -29,7 +30,8 @@ def test_names_are_unique() -> None:
         ("greedy", {5, 12, 3, 42, 2, 38, 35}),
         ("greedy", {0.0435, 0.0509, 0.1318, 0.0709, 0.0657, 20, 48, 34, 18, 6}),
         ("greedy", {0.0359, 0.0491, 0.0524, 0.0522, 0.0391, 0.192, 0.038, 0.923, 0.306, 0.520}),
-        ("first-distribution", {3.838, 41, 0.0822, 0.0435, 0.0301}),
+        ("greedy", set(range(7))),
+        ("first-distribution", {3.838, 5, 41, 0.0822, 0.0435, 0.0301}),
         ("past-the-context", {35, 4, 34, 17}),
         ("edge-cases", {"IndexError, InputError", "IndexError, PromptError", "RuntimeError, ModelConfigError"}),
         ("edge-cases", {"RuntimeError, (8, 7, 50)", "(nan, nan), (0.0, 0.0)", 6}),
@@ -57,6 +59,12 @@ def test_the_table_has_a_row_a_step() -> None:
 def test_another_seed_is_seen(monkeypatch: pytest.MonkeyPatch, name: str, fact: str) -> None:
     monkeypatch.setattr(generation, "tiny_gpt", lambda **parts: build(tiny_config(**parts), seed=43))
     assert fact in wrong_now(EXAMPLES, name)
+
+
+def test_bfloat16_leaves_onednn_as_it_was() -> None:
+    before = torch.backends.mkldnn.enabled
+    assert generation._in_bfloat16()[3:] == (42, 2, 38, 35, 35)
+    assert torch.backends.mkldnn.enabled == before
 
 
 def test_a_softmax_that_gives_nan_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,15 @@ def test_two_of_the_statements_are_true_and_one_is_a_lie() -> None:
     assert [fact.expected for fact in statements] == [True, True, False]
 
 
+def test_the_share_is_of_the_whole_rise() -> None:
+    assert 0.652 in expected(EXAMPLES, "sudden-metric")
+
+
+def test_three_terms_are_matched() -> None:
+    [grid] = [grid for grid in worked(EXAMPLES[0]).grids if grid.title == "Matching"]
+    assert dict(grid.rows)["few-shot"] == "examples in the context"
+
+
 def test_a_prompt_that_trains_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def trains(model: GPT, ids: tuple[int, ...]) -> torch.Tensor:
         with torch.no_grad():

@@ -1,13 +1,16 @@
 """The stretch examples hold, and fail when the shape or the loop is wrong; the training example runs on a tiny text."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lessons.examples import assert_well_formed, corrections, expected, worked, wrong, wrong_now
 from nextok.lessons import stretch
 from nextok.lessons.stretch import EXAMPLES, few_shot_prompt, train_and_try
-from nextok.lessons.worked import Example
+from nextok.lessons.tinygpt import tiny_config
+from nextok.lessons.worked import Example, pick
+from nextok.model import build
 from nextok.spec import preset_config
 from nextok.train import run_options
 
@@ -31,7 +34,11 @@ def test_only_the_training_is_slow() -> None:
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("stretch", {6, 256, 8, 65, 4_821_248, 4_837_888, 0.23}), ("stretch-loop", {65, 35, 36, 37, 38, 39})],
+    [
+        ("stretch", {6, 256, 8, 65, 4_821_248, 4_837_888, 0.23}),
+        ("stretch-loop", {65, 35, 36, 37, 38, 39}),
+        ("show-it-off", {7, 20.0, 10.0, "norm1, attn, norm2, mlp"}),
+    ],
 )
 def test_the_lessons_numbers_are_there(name: str, values: set) -> None:
     assert values <= expected(EXAMPLES, name)
@@ -58,8 +65,24 @@ def test_a_loop_that_forgets_the_prompt_is_seen(monkeypatch: pytest.MonkeyPatch)
     assert {"context of each step", "its first guess is what it has just read"} <= wrong_now(EXAMPLES, "stretch-loop")
 
 
+def test_a_model_that_sees_the_future_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretch, "tiny_gpt", lambda: build(tiny_config(mask="none"), seed=42))
+    monkeypatch.setattr(stretch, "greedy", lambda model, ids, new_tokens: (*ids, *range(new_tokens)))
+    assert "one pass against seven prefixes: largest difference of the logits" in wrong_now(EXAMPLES, "show-it-off")
+
+
+@pytest.mark.parametrize(("stopped_by", "error"), [("SIGINT", KeyboardInterrupt), ("SIGTERM", SystemExit)])
+def test_a_stopped_training_stops_the_example(
+    monkeypatch: pytest.MonkeyPatch, stopped_by: str, error: type[BaseException]
+) -> None:
+    monkeypatch.setattr(stretch, "run", lambda *_, **__: SimpleNamespace(stopped_by=stopped_by))
+    with pytest.raises(error) as raised:
+        train_and_try()
+    assert getattr(raised.value, "code", 143) == 143
+
+
 def test_the_walk_shows_a_row_a_step() -> None:
-    for grid, steps in zip(worked(EXAMPLES[1]).grids, (5, 6), strict=True):
+    for grid, steps in zip(worked(pick(EXAMPLES, "stretch-loop")[0]).grids, (5, 6), strict=True):
         lengths = [int(row[1]) for row in grid.rows]
         assert [row[0] for row in grid.rows] == [str(step + 1) for step in range(steps)]
         assert lengths == list(range(lengths[0], lengths[0] + steps))
@@ -100,7 +123,8 @@ def test_training_ends_in_losses_answers_and_a_walk(tmp_path: Path, monkeypatch:
     result = train_and_try(tmp_path / "run")
     assert wrong(result) == []
     assert (tmp_path / "run" / "model.safetensors").is_file()
-    losses, answers, walk = result.grids
+    losses, messages, answers, walk = result.grids
+    assert len(messages.rows) >= 1
     assert len(losses.rows) >= 4
     assert [row[0] for row in answers.rows] == [word for word, _ in stretch._OPPOSITES]
     assert len(walk.rows) == 5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextok.lessons import Fact, spelled
+from nextok.lessons import Fact, as_given, spelled
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_values_are_spelled_for_readers() -> None:
     assert spelled(True) == "yes"
     assert spelled(3.14e23) == "3.14e+23"
     assert spelled((5, 12, 3)) == "5, 12, 3"
+    assert (spelled(0.000977), spelled(0.0004)) == ("0.0010", "0.0004")
+
+
+def test_expected_values_keep_their_digits() -> None:
+    assert as_given(4.6550573) == "4.6550573"
+    assert as_given((57.5, 107_008, True)) == "57.5, 107,008, yes"
+    assert as_given(float("-inf")) == "-inf"

@@ -26,18 +26,23 @@ def model_for(corpus: PreparedCorpus, **values: object) -> ModelConfig:
 
 
 def test_sound_run_gets_no_warning(corpus: PreparedCorpus) -> None:
-    assert warnings_before(corpus, model_for(corpus), TrainConfig(batch_size=4), steps=10) == []
+    assert warnings_before(corpus, model_for(corpus), TrainConfig(batch_size=4, warmup_steps=0), steps=10) == []
 
 
 def test_each_danger_is_named_with_its_numbers_and_a_way_out(corpus: PreparedCorpus) -> None:
-    model, config = model_for(corpus), TrainConfig(batch_size=4)
+    model, config = model_for(corpus), TrainConfig(batch_size=4, warmup_steps=0)
     (many,) = warnings_before(corpus, model, config, steps=2000)
     assert "times without dropout" in many
     assert "--dropout 0.1" in many
     assert warnings_before(corpus, replace(model, dropout=0.1), config, steps=2000) == []
     windows = (len(corpus.train) - 1) // 16
-    (few,) = warnings_before(corpus, model, TrainConfig(batch_size=windows + 1), steps=1)
+    (few,) = warnings_before(corpus, model, TrainConfig(batch_size=windows + 1, warmup_steps=0), steps=1)
     assert f"make {windows} windows of 16, fewer than the {windows + 1} of one batch" in few
+
+
+def test_warmup_of_most_of_the_run_is_told(corpus: PreparedCorpus) -> None:
+    (long,) = warnings_before(corpus, model_for(corpus), TrainConfig(batch_size=4, warmup_steps=50), steps=60)
+    assert "rises for 50 of the 60 steps: use --warmup-steps 6" in long
 
 
 def test_model_that_does_not_fit_is_told_before_it_is_built(
@@ -45,10 +50,10 @@ def test_model_that_does_not_fit_is_told_before_it_is_built(
 ) -> None:
     monkeypatch.setattr(machine, "available_memory_bytes", lambda: 1 << 20)
     large = model_for(corpus, d_model=512)
-    (memory,) = warnings_before(corpus, large, TrainConfig(batch_size=4), steps=1)
+    (memory,) = warnings_before(corpus, large, TrainConfig(batch_size=4, warmup_steps=0), steps=1)
     assert "1.0 MiB are free" in memory
     monkeypatch.setattr(machine, "available_memory_bytes", lambda: None)
-    assert warnings_before(corpus, large, TrainConfig(batch_size=4), steps=1) == []
+    assert warnings_before(corpus, large, TrainConfig(batch_size=4, warmup_steps=0), steps=1) == []
 
 
 def test_vocabulary_larger_than_the_embedding_is_refused(corpus: PreparedCorpus) -> None:

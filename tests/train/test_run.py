@@ -191,7 +191,12 @@ def test_prepared_corpus_is_used_where_it_lies(make_options: MakeOptions, tmp_pa
 
 @pytest.mark.parametrize(
     ("change", "name"),
-    [({"train": {"seed": 8}}, "seed"), ({"train": {"batch_size": 5}}, "batch_size"), ({"model": {"d_ff": 8}}, "model")],
+    [
+        ({"train": {"seed": 8}}, "train.seed"),
+        ({"train": {"batch_size": 5}}, "train.batch_size"),
+        ({"model": {"d_ff": 8}}, "model.d_ff"),
+        ({"tokenizer": "byte"}, "tokenizer"),
+    ],
 )
 def test_resumed_run_refuses_to_change_its_past(
     make_options: MakeOptions, change: dict[str, object], name: str
@@ -199,7 +204,7 @@ def test_resumed_run_refuses_to_change_its_past(
     options = make_options(train={"pause_after_steps": 2})
     go(options)
     changed = make_options(**change)
-    with pytest.raises(ConfigError, match=f"cannot change {name}"):
+    with pytest.raises(ConfigError, match=f"cannot change {name}, "):
         resume(changed)
 
 

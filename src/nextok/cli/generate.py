@@ -23,7 +23,7 @@ ABOUT = "Continue a prompt with a trained model: a run directory, or a directory
 class Arguments:
     """Options of the command."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A run directory, or a directory that transformers reads."""
     prompt: str | None = None
     """Text to continue; - reads it from standard input. Empty starts from end of text where there is one."""
@@ -71,7 +71,16 @@ def _answer(loaded: LoadedModel, prompt: str, arguments: Arguments) -> None:
         choices = loaded.generate_all([prompt], **options)[0]
         print(to_json(_as_object(prompt, choices, arguments.sampling), indent=2))
     else:
-        _print_all(prompt, loaded.generate_all([prompt], **options)[0])
+        choices = loaded.generate_all([prompt], **options)[0]
+        _print_all(prompt, choices)
+        if any(_is_full(choice, arguments.sampling.max_new_tokens) for choice in choices):
+            note = f"(stopped at the context of {loaded.config.context} tokens; --overflow slide goes on)"
+            print(note, file=sys.stderr)
+
+
+def _is_full(choice: Generation, wanted: int) -> bool:
+    """Whether a continuation ended because the context was full, before all tokens wanted were there."""
+    return choice.finish_reason == "length" and len(choice.ids) < wanted
 
 
 def _print_all(prompt: str, choices: Sequence[Generation]) -> None:

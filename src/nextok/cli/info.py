@@ -20,7 +20,7 @@ ABOUT = "Count the parameters, FLOPs and memory of a preset, a run directory or 
 class Arguments:
     """Options of the command."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A preset (nano, gpt2, ...), a run directory, or a directory that transformers reads."""
     recipe: str | None = None
     """Count the preset with this recipe's block: classic or modern."""

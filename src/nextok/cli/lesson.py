@@ -1,9 +1,10 @@
 """`nextok lesson [NAME]`: a lesson's worked example, expected beside computed, with the reason."""
 
+import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import tyro
@@ -13,7 +14,7 @@ from nextok.cli.options import parse
 from nextok.config import unknown_name
 from nextok.errors import ConfigError
 from nextok.files import to_json
-from nextok.lessons import Example, Worked, pick, spelled
+from nextok.lessons import Example, Fact, Value, Worked, as_given, pick, spelled
 from nextok.lessons.catalogue import EXAMPLES, run
 from nextok.report import make_console, plain_text, table
 
@@ -62,21 +63,36 @@ def _print_json(chosen: list[Example]) -> int:
     reports = []
     for example in chosen:
         worked = run(example)
-        facts = [{**asdict(fact), "holds": fact.holds} for fact in worked.facts]
+        facts = [{**asdict(_json_fact(fact)), "holds": fact.holds} for fact in worked.facts]
         reports.append({"name": example.name, "holds": worked.holds, **asdict(worked), "facts": facts})
     print(to_json(reports, indent=2))
     return 0 if all(report["holds"] for report in reports) else 1
 
 
+def _json_fact(fact: Fact) -> Fact:
+    """Returns the fact with -inf and NaN as words, which JSON has no numbers for."""
+    return replace(fact, expected=_json_value(fact.expected), computed=_json_value(fact.computed))
+
+
+def _json_value(value: Value) -> Value:
+    finite = all(
+        math.isfinite(one) for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, float)
+    )
+    return value if finite else spelled(value)
+
+
 def _show_all(chosen: list[Example], console: Console, *, quiz: bool) -> int:
-    differing, facts, started = [], 0, time.perf_counter()
+    differing, facts, seconds = [], 0, 0.0
     for example in chosen:
+        if example.slow:
+            console.print("Takes minutes.")
+        started = time.perf_counter()
         worked = run(example)
+        seconds += time.perf_counter() - started  # without the reader's time
         show(example, worked, console, quiz=quiz)
         facts += len(worked.facts)
         differing += [example.name] if not worked.holds else []
     if len(chosen) > 1:
-        seconds = time.perf_counter() - started
         verdict = f"these differ: {', '.join(differing)}" if differing else "all as they should be"
         console.print(f"{len(chosen)} examples, {facts} values in {seconds:.1f} s: {verdict}.", soft_wrap=True)
     return 1 if differing else 0
@@ -89,10 +105,12 @@ def show(example: Example, worked: Worked, console: Console, *, quiz: bool = Fal
     if quiz:
         _ask(console)
     rows = [
-        (fact.what, spelled(fact.expected), spelled(fact.computed), "" if fact.holds else "differs")
+        (fact.what, as_given(fact.expected), spelled(fact.computed), "" if fact.holds else "differs")
         for fact in worked.facts
     ]
     console.print(table(("value", "expected", "computed", ""), rows))
+    if worked.holds and any(fact.tolerance for fact in worked.facts):
+        console.print("Equal to the digits that the lessons give.")
     for grid in worked.grids:
         console.print(table(grid.columns, grid.rows, title=grid.title))
     console.print(plain_text(worked.answer))

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         if debug:
             raise
-        print("nextok: interrupted; nothing was left half-written.", file=sys.stderr)
+        print("nextok: interrupted.", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains while closing it
@@ -64,7 +64,7 @@ def _dispatch(arguments: list[str]) -> int:
     verb, *rest = arguments
     if verb not in VERBS:
         hint = unknown_name(verb, VERBS).hint
-        print(f"nextok: there is no command {verb!r}. {hint.replace('Known names', 'Commands')}", file=sys.stderr)
+        print(f"nextok: There is no command {verb!r}. {hint.replace('Known names', 'Commands')}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"nextok.cli.{verb}")
     return int(module.main(rest))
@@ -75,7 +75,7 @@ def _help() -> str:
     rows = [f"  {verb:<{width}}  {about}" for verb, about in VERBS.items()]
     return "\n".join(
         [
-            f"nextok {nextok.__version__}: train, look inside, run and serve decoder-only GPTs.",
+            f"nextok {nextok.__version__}: train decoder-only GPTs, look inside, and let them write.",
             "",
             "usage: nextok COMMAND [options]     nextok COMMAND --help",
             "",

@@ -5,7 +5,10 @@ file, a preset or an earlier run says becomes the default of the flags, so `--he
 """
 
 import argparse
+import contextlib
+import io
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -69,13 +72,17 @@ def read_early(cls: type, argv: Sequence[str]) -> Early:
 
 
 def parse(kind: type[T], argv: Sequence[str], *, verb: str, about: str, default: T | None = None) -> T:
-    """Returns the options that the flags spell; prints help and exits where asked, exits 2 for a flag that is wrong.
+    """Returns the options that the flags spell; prints help and exits where asked.
 
     A flag of many values is repeated, once a value, so that it never swallows what follows. With `default`, which the
     early flags made, the help lists those too.
+
+    Raises:
+        ConfigError: for a flag that does not exist, lacks its value, or has one that does not fit.
     """
     read = partial(
-        tyro.cli,
+        _read_flags,
+        verb,
         args=list(argv),
         prog=f"nextok {verb}",
         description=about,
@@ -94,6 +101,33 @@ def cache_folder() -> Path:
     if named:
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nextok"
+
+
+def _read_flags(verb: str, kind: Any, **settings: Any) -> Any:
+    """Calls tyro, and turns the box that it prints for a mistake into one sentence."""
+    box = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(box):
+            return tyro.cli(kind, **settings)
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        message, near = _read_box(box.getvalue())
+        hint = f"Did you mean {near}?" if near else f"nextok {verb} --help lists the options."
+        raise ConfigError(message, hint) from None
+
+
+def _read_box(box: str) -> tuple[str, str]:
+    """Returns what tyro's box says, and the flag that it suggests, if any."""
+    lines = [line.strip(" │╭╮╰╯") for line in box.splitlines()]
+    said, *others = re.split(r"\n─+\n", "\n".join(lines[1:]))
+    near = next((m[1] for part in others if (m := re.search(r"Perhaps you meant:\n(--[\w-]+)", part))), "")
+    if wrong := re.search(r"Error parsing (\S+):.*(?:from\s+\[|base 10:\s+|to float:\s+)'(.*?)'", said, re.DOTALL):
+        return f"{wrong[1]} cannot be {wrong[2]!r}.", near
+    if missing := re.search(r"Missing from [^:]+:\s+(\S+)", said):
+        return f"{missing[1]} is missing.", near
+    first = " ".join(re.split(r"\n\n|\nGot errors", said)[0].split())
+    return first.removesuffix(".") + ".", near
 
 
 def _parse_known(parser: argparse.ArgumentParser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -23,7 +23,7 @@ ABOUT = "Read text, train or apply a tokenizer, and write token shards that `nex
 class Arguments:
     """Options of the command."""
 
-    sources: Annotated[tuple[str, ...], tyro.conf.Positional]
+    sources: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE...")]
     """Files, folders, globs, or a named corpus: python-stdlib, tinyshakespeare."""
     out: Path
     """Folder to write; must not exist, or hold an earlier corpus."""

@@ -23,7 +23,7 @@ ABOUT = "Train on files, folders, globs or a named corpus (python-stdlib, tinysh
 class Arguments(RunOptions):
     """The options of a run, with the sources first and without a flag."""
 
-    sources: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    sources: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE...")] = ()
     """Files, folders, globs, a named corpus (python-stdlib, tinyshakespeare), or a prepared corpus folder."""
 
 

@@ -62,7 +62,7 @@ class Watch:
             display.update({**event.record, "steps": self._steps})
         elif isinstance(event, Message):
             display.message(event.text, warning=event.warning)
-        elif isinstance(event, Sampled):
+        elif isinstance(event, Sampled) and self._console.is_terminal:  # a log has one line a record
             display.sample("\n".join(event.text.splitlines()[:_SAMPLE_LINES]), event.step)
         elif isinstance(event, Saved) and event.step == self._steps:
             display.message(f"saved {event.folder}")

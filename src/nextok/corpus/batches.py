@@ -103,7 +103,7 @@ def check_length(split_tokens: int, context: int, which: str) -> None:
     if split_tokens < 2:
         raise CorpusError(message, "Give more text.")
     suggested = 1 << ((split_tokens - 1).bit_length() - 1)  # the largest power of two that fits
-    raise CorpusError(message, f"Give more text, or set context to {suggested}.")
+    raise CorpusError(message, f"Give more text, or --context {suggested}.")
 
 
 def _batch(split: TokenSplit, starts_B: Ids, context: int) -> Batch:

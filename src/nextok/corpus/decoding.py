@@ -170,5 +170,5 @@ def _bad_byte(file: SourceFile, error: UnicodeDecodeError, offset: int, encoding
     single = "cp1252" if encoding.startswith("utf") else "utf-8"
     keep = " or keep" if encoding == "utf-8" else ""
     return CorpusError(
-        message, f"Set encoding ({single}, ...) to the one it was saved in, or bad_bytes to replace{keep}."
+        message, f"Name the encoding it was saved in (--encoding {single}), or say --bad-bytes replace{keep}."
     )

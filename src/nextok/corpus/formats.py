@@ -128,7 +128,9 @@ def _as_text(value: object, where: str, field: str) -> str:
     if value is None:  # counts as an empty document
         return ""
     if not isinstance(value, str):
-        raise CorpusError(f"{where} has {field} = {repr(value)[:40]}, which is not text.", "Set text_field to another.")
+        raise CorpusError(
+            f"{where} has {field} = {repr(value)[:40]}, which is not text.", "Name another with --text-field."
+        )
     if len(value) > RECORD_LIMIT_CHARACTERS:
         raise _too_long(where)
     return value
@@ -140,12 +142,14 @@ def _without_lone_surrogates(text: str, where: str, config: CorpusConfig) -> str
         return text
     if config.bad_bytes == "replace":
         return pattern.sub("\ufffd", text)
-    raise CorpusError(f"{where} holds half of a surrogate pair (\\ud800 to \\udfff).", "Set bad_bytes to replace.")
+    raise CorpusError(f"{where} holds half of a surrogate pair (\\ud800 to \\udfff).", "Use --bad-bytes replace.")
 
 
 def _no_field(where: str, field: str, present: list[str]) -> CorpusError:
     names = ", ".join(present[:20]) or "none"
-    return CorpusError(f"{where} has no field {field!r}; fields present: {names}.", "Set text_field to one of them.")
+    return CorpusError(
+        f"{where} has no field {field!r}; fields present: {names}.", "Name one of them with --text-field."
+    )
 
 
 def _too_long(where: str) -> CorpusError:

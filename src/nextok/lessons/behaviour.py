@@ -50,7 +50,7 @@ def _mask_off() -> Worked:
             "The target of position t is the token at t + 1. Without the mask it is one of the inputs, and copying it "
             "is easier than knowing the language. When the model has to write, that token does not exist yet, and it "
             "has learned nothing else. With the mask, reading a prefix and reading the whole window are the same "
-            "computation at the prefix's end, so its loss in training is its loss in writing."
+            "computation at the prefix's end, so at the same positions its loss in training is its loss in writing."
         ),
         grids=(
             Grid(
@@ -106,8 +106,8 @@ def _greedy_or_sampled() -> Worked:
         ),
         why=(
             "Argmax is a function of the context: once the window comes back to what it was, everything after it does "
-            "too. The likeliest next word is also likeliest after that, so the same sentence comes again. Sampling "
-            "follows the distribution, in which the likeliest token is often not even probable; temperature divides "
+            "too. After the same words the same word is likeliest, so sentences come again. Sampling follows the "
+            "distribution, where the likeliest token may have well under half of the probability; temperature divides "
             "the logits and flattens it, at the price of more mistakes."
         ),
         grids=(
@@ -150,7 +150,7 @@ def _norm_placement() -> Worked:
     return Worked(
         question="Twelve narrow layers, three learning rates: does it matter whether the norm stands before or after?",
         answer=(
-            f"At {rates[0]:g} hardly; at {top:g} pre-norm learns fastest of all ({ends['before', top]:.2f}) and "
+            f"At {rates[0]:g} hardly; at {top:g} pre-norm learns faster than there ({ends['before', top]:.2f}) and "
             f"post-norm learns nothing but how often each letter comes ({ends['after', top]:.2f})."
         ),
         facts=(

@@ -68,9 +68,9 @@ def _kv_cache() -> Worked:
             ),
         ),
         why=(
-            "Keys and values of a position depend on what came before it, never on what follows, so they are computed "
-            "once and kept. A step then runs the matrices on one token and compares one query with t keys: a constant "
-            "plus O(t). Recomputing reads t tokens and fills t x t scores at every step. "
+            "Keys and values of a position depend on its own token and those before it, never on what follows, so they "
+            "are computed once and kept. A step then runs the matrices on one token and compares one query with t "
+            "keys: a constant plus O(t). Recomputing reads t tokens and fills t x t scores at every step. "
             "The price is memory: two vectors a layer and token, here 1,024 bytes."
         ),
         grids=(

@@ -60,7 +60,7 @@ def _exercise_2() -> Worked:
         facts=(
             Fact(what="attention, 4 d^2", expected=2_359_296, computed=attention),
             Fact(what="feed-forward, 2 d d_ff", expected=4_718_592, computed=feed_forward),
-            Fact(what="ratio", expected=2, computed=feed_forward // attention),
+            Fact(what="ratio", expected=2.0, computed=feed_forward / attention),
             Fact(what="together, 12 d^2", expected=7_077_888, computed=attention + feed_forward),
             Fact(what="block with biases and norms", expected=7_087_872, computed=block),
             Fact(what="as 12 d^2 + 13 d", expected=True, computed=block == 12 * d * d + 13 * d),

@@ -50,8 +50,9 @@ def _greedy() -> Worked:
                 tolerance=_DIGITS,
             ),
             Fact(what="logit margin", expected=_MARGINS, computed=margins, tolerance=5.1e-4),
+            Fact(what="positions used by the greedy run", expected=(0, 1, 2, 3, 4, 5, 6), computed=_positions_used()),
             Fact(what="ids in float64", expected=expected, computed=greedy(tiny_gpt().double(), PROMPT, 5)),
-            Fact(what="ids in bfloat16", expected=expected, computed=greedy(tiny_gpt().bfloat16(), PROMPT, 5)),
+            Fact(what="ids in bfloat16", expected=expected, computed=_in_bfloat16()),
             Fact(what="ids with tanh GELU", expected=expected, computed=greedy(tiny_gpt(mlp="gelu_tanh"), PROMPT, 5)),
             Fact(what="shape of the printed line's new id", expected=(1, 1, 1), computed=tuple(_printed_id().shape)),
             Fact(
@@ -63,7 +64,8 @@ def _greedy() -> Worked:
         why=(
             "Five times: read the context, take the logits of the last position, take the largest, append it. "
             "The context grows from (1, 3) to (1, 7), the logits from (1, 3, 50) to (1, 7, 50); only the last row is "
-            "used. Step 2 is decided by 0.038 of a logit, so a quantised copy of the model may go another way there."
+            "used. Step 2 is decided by 0.038 of a logit, so a quantised copy of the model may go another way there. "
+            "The loop ends at an end token or, as here, at a length."
         ),
         grids=(_greedy_grid(steps),),
         corrections=(
@@ -87,6 +89,7 @@ def _first_distribution() -> Worked:
                 computed=-(logprobs_V.exp() * logprobs_V).sum().item(),
                 tolerance=5.1e-4,
             ),
+            Fact(what="tokens kept by top-k 5", expected=5, computed=_kept(logits_V, top_k=5)),
             Fact(what="tokens in the nucleus of 0.9", expected=41, computed=_kept(logits_V, top_p=0.9)),
             Fact(
                 what="p(42) at temperature 0.5, 1, 2",
@@ -147,7 +150,7 @@ def _edge_cases() -> Worked:
             ),
         ),
         why=(
-            "Each is an ordinary input that the printed program meets with an error from deep inside, or with NaN. "
+            "Each is met by the printed program with an error from deep inside, or with NaN. "
             "nextok refuses the first three at the door and says what to do, takes positions from the length that "
             "came, and has no row that sees nothing, since each position sees itself. "
             "Training on 7 tokens leaves row 7 of the position table without gradient: it stays as it was drawn."
@@ -224,6 +227,27 @@ def _printed_id() -> Tensor:
     """Returns the new id as the lesson's generate line makes it."""
     with torch.inference_mode():
         return tiny_gpt()(torch.tensor([PROMPT]))[:, -1:].argmax(-1, keepdim=True).squeeze(0).unsqueeze(0)
+
+
+def _in_bfloat16() -> tuple[int, ...]:
+    """Returns the greedy run in bfloat16 by torch's own kernels; oneDNN's round as the processor has it."""
+    before, *_ = torch.backends.mkldnn.set_flags(False, None, None, None)  # noqa: FBT003 - torch's signature
+    try:
+        return greedy(tiny_gpt().bfloat16(), PROMPT, 5)
+    finally:
+        torch.backends.mkldnn.set_flags(before, None, None, None)
+
+
+def _positions_used() -> tuple[int, ...]:
+    """Returns the rows of the position table that the greedy run reads: those whose NaN reaches its logits."""
+    used = []
+    for row in range(tiny_gpt().config.context):
+        model = tiny_gpt()
+        with torch.no_grad():
+            model.get_parameter("embed.positions.weight")[row] = math.nan
+        if any(logits_V.isnan().any() for logits_V in lesson_loop(model, PROMPT, 5)):
+            used.append(row)
+    return tuple(used)
 
 
 def _greedy_grid(steps: Sequence[Tensor]) -> Grid:

@@ -43,7 +43,8 @@ def _two_truths() -> Worked:
             "A prompt is an input. Its tokens become keys and values that later positions attend to, and the answer "
             f"depends on them: here {100 * moved:.0f} % of the probability moves. The weights are only read, so their "
             "hash is the same before and after. Training is the one thing that writes them: a single Adam step gives "
-            "another hash."
+            'another hash. Lesson C\'s line "sea -> mer, dog -> chien, cat -> ___" has two examples in the context and '
+            "asks for chat, which only a model that has read French can give."
         ),
         grids=(
             Grid(
@@ -53,6 +54,15 @@ def _two_truths() -> Worked:
                     ("before", before[:16]),
                     ("after reading three examples", prompted[:16]),
                     ("after one step of training on them", tuned[:16]),
+                ),
+            ),
+            Grid(
+                title="Matching",
+                columns=("term", "what it is"),
+                rows=(
+                    ("few-shot", "examples in the context"),
+                    ("zero-shot reasoning", "a trigger phrase"),
+                    ("in-context learning", "adaptation by reading"),
                 ),
             ),
         ),
@@ -94,7 +104,10 @@ def _sudden_metric() -> Worked:
                 tolerance=5e-5,
             ),
             Fact(
-                what="share of the rise in the last of five steps", expected=0.65, computed=steps[-1], tolerance=0.005
+                what="share of the rise in the last of five steps",
+                expected=0.652,
+                computed=steps[-1] / (exact[-1] - exact[0]),
+                tolerance=5e-4,
             ),
             Fact(what="every step is larger than the one before", expected=True, computed=list(steps) == sorted(steps)),
         ),
@@ -105,7 +118,7 @@ def _sudden_metric() -> Worked:
         ),
         grids=(
             Grid(
-                title="One model family, two metrics",
+                title="If p rose evenly (invented numbers)",
                 columns=("size", "tokens right", "10 tokens exact"),
                 rows=tuple(
                     (str(size), f"{100 * p:.0f} %", f"{100 * match:.1f} %")
@@ -122,6 +135,6 @@ def _sudden_metric() -> Worked:
 
 
 EXAMPLES: tuple[Example, ...] = (
-    Example(name="two-truths", lesson="A, slides 25-29", title="few-shot is not fine-tuning", run=_two_truths),
+    Example(name="two-truths", lesson="A, slides 25-29", title="two truths and a lie", run=_two_truths),
     Example(name="sudden-metric", lesson="A, slide 25; C", title="abilities that look sudden", run=_sudden_metric),
 )

@@ -177,7 +177,10 @@ def _mask_value() -> Worked:
     half_S = torch.full((3,), -1e9).half()
     return Worked(
         question="One lesson masks with -inf, the other with -1e9: when does the difference show?",
-        answer="Never in an ordinary causal row in float32; in a row that is masked throughout, and in float16.",
+        answer=(
+            "Only in a row masked throughout: NaN with -inf, uniform with -1e9. In float16 -1e9 is -inf itself, and "
+            "both give NaN."
+        ),
         facts=(
             Fact(what="weights are equal, bit by bit", expected=True, computed=torch.equal(inf_TS, big_TS)),
             Fact(what="exp(-1e9) in float32", expected=0.0, computed=torch.tensor(-1e9).exp().item()),

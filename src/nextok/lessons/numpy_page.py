@@ -95,11 +95,11 @@ def _numpy_variants() -> Worked:
     )
     return Worked(
         question="Of eps inside the root, 4 real heads, -inf for -1e9 and GELU for ReLU: which moves the loss most?",
-        answer="The activation, by 0.05; heads and eps move the fourth digit, and -inf moves nothing.",
+        answer="The activation, by 0.05; eps moves the fourth decimal, heads the fifth, and -inf nothing.",
         facts=facts,
         why=(
-            "GELU lets a little through where ReLU gives 0, and with weights this small every input sits there. Four "
-            "heads split the same matrices, so the count stays and only the softmax sees other scores, all near 0. "
+            "All inputs lie near 0, where GELU is about x/2 for either sign and ReLU is 0 or x. Four heads split the "
+            "same matrices, so the count stays and only the softmax sees other scores, all near 0. "
             "exp(-1e9) is exactly 0 in floating point, so -1e9 and -inf mask alike."
         ),
         grids=(
@@ -166,7 +166,7 @@ def _layer_norm_eps() -> Worked:
         why=(
             "The variance of the small vector is 1.9e-7. Inside the root, eps = 1e-5 swamps it and the output stays "
             "small; outside, 1e-5 is added to a deviation of 4.3e-4 and hardly shows. Rows of the page's embeddings "
-            "deviate by 0.03, so the two norms differ by half a percent there. The variance divides by D, not by D - 1."
+            "deviate by 0.03, so the two norms differ by 0.5 to 0.8 % there. The variance divides by D, not by D - 1."
         ),
         corrections=(
             "Printed: (x - mean) / (std + eps). Right: (x - mean) / sqrt(var + eps) with the biased variance.",

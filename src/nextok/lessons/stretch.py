@@ -1,6 +1,6 @@
 """Lesson A's stretch task: six layers of width 256, three examples in front of a prompt, the loop walked step by step.
 
-`stretch-train` really trains it, for minutes; the other two run at once.
+`stretch-train` really trains it, for minutes; the others run at once. `show-it-off` is of the same slide.
 """
 
 import string
@@ -10,17 +10,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from nextok.checkpoint import RunDirectory, read_metrics
 from nextok.decode import Event, SamplingConfig, stream
 from nextok.lessons import sentences
+from nextok.lessons.chinchilla import compute_optimal
 from nextok.lessons.in_context import weights_hash
 from nextok.lessons.threads import threads
+from nextok.lessons.tinygpt import PROMPT, greedy, tiny_config, tiny_gpt
 from nextok.lessons.worked import Example, Fact, Grid, Worked
 from nextok.loaded import LoadedModel, load
 from nextok.model import GPT, TorchDecoder, build
 from nextok.spec import count, preset_config
+from nextok.spec.shapes import block_shapes
 from nextok.tokenizer import Tokenizer, char_tokenizer
-from nextok.train import RunOptions, run, run_options
+from nextok.train import Event as TrainEvent
+from nextok.train import Message, RunOptions, run, run_options
 
 _SHAKESPEARE_CHARACTERS = 1_115_394  # tiny shakespeare; 65 different ones
 _CHARACTERS = "\n !$&',-.3:;?" + string.ascii_letters
@@ -34,6 +40,12 @@ _OPPOSITES = (
     ("open", "close"),
     ("start", "stop"),
 )
+
+TRAINED_CORRECTIONS = (
+    "Printed: few-shot on the trained stretch model. Right: it shows no effect on such a corpus; the model is small, "
+    "and its data hold no examples to learn from.",
+)
+"""Of `stretch-train`, to be had without training."""
 
 
 def few_shot_prompt(query: int, examples: int = 3) -> str:
@@ -102,7 +114,8 @@ def _loop() -> Worked:
         ),
         why=(
             "Each step reads the whole context and uses only the last position's logits. The chosen token is appended "
-            "and becomes part of the next step's context; nothing else is carried over. The three examples are context "
+            "and becomes part of the next step's context; a cache carries keys and values along, which only saves "
+            "computing them again. The three examples are context "
             "like any other: the model's weights do not know that they came. Untrained, a model with a tied head "
             "favours the character that it has just read, because the head compares its output with every embedding "
             "and that one is still in it."
@@ -144,15 +157,70 @@ def _walked(title: str, events: Sequence[Event], tokenizer: Tokenizer) -> Grid:
     return Grid(title=title, columns=("step", "context", "ends in", "likeliest", "chosen"), rows=tuple(rows))
 
 
+def _show_it_off() -> Worked:
+    ids = greedy(tiny_gpt(), PROMPT, 5)
+    n_star, d_star = compute_optimal(1e21)
+    more_n, more_d = compute_optimal(1e23)
+    parts = dict.fromkeys(name.split(".")[0] for name in block_shapes(tiny_config()))
+    return Worked(
+        question="Aloud: why is training parallel, what does GPT leave out of the Transformer, and what to scale?",
+        answer=(
+            "The mask makes every position's target computable in one pass; there is no encoder and so no "
+            "cross-attention, only causal self-attention; N and D grow together, 20 tokens a parameter."
+        ),
+        facts=(
+            Fact(what="targets of 8 tokens in one pass", expected=7, computed=len(ids) - 1),
+            Fact(
+                what="one pass against seven prefixes: largest difference of the logits",
+                expected=0.0,
+                computed=_pass_against_prefixes(ids[:-1]),
+                tolerance=1e-5,
+            ),
+            Fact(what="parts of a block", expected="norm1, attn, norm2, mlp", computed=", ".join(parts)),
+            Fact(what="tokens a parameter", expected=20.0, computed=d_star / n_star, tolerance=1e-9),
+            Fact(
+                what="growth of N and D for 100 times the compute",
+                expected=(10.0, 10.0),
+                computed=(more_n / n_star, more_d / d_star),
+                tolerance=1e-9,
+            ),
+        ),
+        why=(
+            "A position's logits depend on nothing after it, so one pass over a text is every prefix at once. "
+            "Cross-attention reads an encoder's output; without an encoder a block is one attention, one feed-forward "
+            "network and their norms. C = 6 N D with D = 20 N lets both grow with the root of C, a rule of text that "
+            "is read once; `u-shape` says where it ends."
+        ),
+    )
+
+
+def _pass_against_prefixes(ids: tuple[int, ...]) -> float:
+    model = tiny_gpt()
+    with torch.inference_mode():
+        whole_TV = model(torch.tensor([ids]))[0]
+        prefixes_TV = torch.stack([model(torch.tensor([ids[: end + 1]]))[0, -1] for end in range(len(ids))])
+    return (whole_TV - prefixes_TV).abs().max().item()
+
+
 def train_and_try(out: Path | None = None, minutes: float = 4.0) -> Worked:
     """Trains the stretch model on Python's standard library, then shows its losses, few-shot answers and the loop.
 
     Args:
         out: Run directory to write and keep; a temporary one that is removed if not given.
         minutes: For training and its calibration.
+
+    Raises:
+        KeyboardInterrupt: SIGINT stopped the training.
+        SystemExit: SIGTERM did; the code is 143.
     """
+    messages: list[str] = []
+
+    def listen(event: TrainEvent) -> None:
+        messages.extend([event.text] if isinstance(event, Message) else [])
+
     with threads(), _folder(out) as folder:
-        result = run(_run_options(folder, minutes), cache=folder)
+        result = run(_run_options(folder, minutes), cache=folder, hooks=[listen])
+        _pass_on(result.stopped_by)
         records = read_metrics(RunDirectory.open(folder).metrics)
         trained = load(folder)
     losses = [(row["step"], row["train_loss"]) for row in records if row.get("train_loss") is not None]
@@ -191,14 +259,21 @@ def train_and_try(out: Path | None = None, minutes: float = 4.0) -> Worked:
                 columns=("step", "loss"),
                 rows=tuple((str(step), f"{loss:.3f}") for step, loss in losses[:: max(1, len(losses) // 8)]),
             ),
+            Grid(title="The run's messages", columns=("message",), rows=tuple((text,) for text in messages)),
             _answers_grid(trained),
             _walked(f"The loop after {prompt!r}", events, trained.tokenizer),
         ),
-        corrections=(
-            "Printed: few-shot on the trained stretch model. Right: it shows no effect on such a corpus; the model is "
-            "small, and its data hold no examples to learn from.",
-        ),
+        corrections=TRAINED_CORRECTIONS,
     )
+
+
+def _pass_on(stopped_by: str | None) -> None:
+    """Ends what was to follow a training that a signal stopped, as the signal would have without it."""
+    name = (stopped_by or "").split(" ")[0]
+    if name == "SIGINT":
+        raise KeyboardInterrupt
+    if name == "SIGTERM":
+        raise SystemExit(143)
 
 
 def _run_options(folder: Path, minutes: float) -> RunOptions:
@@ -246,6 +321,7 @@ def _answers_grid(trained: LoadedModel) -> Grid:
 
 
 EXAMPLES: tuple[Example, ...] = (
+    Example(name="show-it-off", lesson="A, slide 57", title="three answers to say aloud", run=_show_it_off),
     Example(name="stretch", lesson="A, slide 57", title="the stretch model, counted", run=_shape),
     Example(name="stretch-loop", lesson="A, slides 31-32, 57", title="three examples, and the loop walked", run=_loop),
     Example(name="stretch-train", lesson="A, slide 57", title="trained for minutes", run=train_and_try, slow=True),

@@ -116,14 +116,14 @@ def _progression() -> Worked:
             ),
         ),
         why=(
-            "The block stayed the same but for its norms: GPT-1 normalises after the residual sum and needs no norm at "
-            "the end, GPT-2 and GPT-3 normalise before each sublayer and once before the head. What grew is L and d, "
-            "and parameters grow as 12 L d^2."
+            "GPT-1 normalises after the residual sum and needs no norm at the end, GPT-2 and GPT-3 normalise before "
+            "each sublayer and once before the head; GPT-3 alternates dense and banded sparse attention, which have "
+            "the same parameters. L and d grew, and parameters with them as 12 L d^2; context and vocabulary grew too."
         ),
         grids=(_progression_grid(configs),),
         corrections=(
             "Printed: the tables of the family's progression and of the parameter count are missing in lesson B. "
-            "Right: the table above, counted.",
+            "Right: the table above, and `gpt2-family` part by part.",
         ),
     )
 
@@ -271,9 +271,9 @@ def _four_times() -> Worked:
             Fact(what="d 768", expected=4_722_432, computed=per_block(768, "feed-forward")),
             Fact(
                 what="feed-forward to attention, matrices",
-                expected=(2,) * len(widths),
+                expected=(2.0,) * len(widths),
                 computed=tuple(
-                    per_block(d, "feed-forward", bias=False) // per_block(d, "attention", bias=False) for d in widths
+                    per_block(d, "feed-forward", bias=False) / per_block(d, "attention", bias=False) for d in widths
                 ),
             ),
             Fact(

@@ -73,6 +73,7 @@ def _parameters() -> Worked:
                 Fact(what=part, expected=expected, computed=size)
                 for part, expected, size in zip(_PARTS, _PART_SIZES, _part_sizes(shapes), strict=True)
             ),
+            Fact(what="blocks, together", expected=99_968, computed=_blocks(shapes)),
             Fact(what="total", expected=107_008, computed=counts.parameters),
             Fact(what="each part again, in the tensors", expected=_PART_SIZES, computed=_part_sizes(tensors)),
             Fact(what="total, in the tensors", expected=107_008, computed=sum(tensors.values())),
@@ -161,6 +162,10 @@ def _part_sizes(sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(sum(size for name, size in sizes.items() if name.startswith(prefix)) for prefix in _PARTS.values())
 
 
+def _blocks(sizes: Mapping[str, int]) -> int:
+    return sum(size for name, size in sizes.items() if name.startswith("blocks."))
+
+
 def _parameter_grid(sizes: Mapping[str, int]) -> Grid:
     rows = [(name, spelled(size)) for name, size in sizes.items() if not name.startswith("blocks.1.")]
     return Grid(title="every parameter; block 1 is as block 0", columns=("name", "numbers"), rows=tuple(rows))
@@ -205,7 +210,9 @@ def _gap(one: Tensor, other: Tensor | float) -> float:
 
 
 EXAMPLES: tuple[Example, ...] = (
-    Example(name="parameters", lesson="A, slides 19-21, 53-54", title="TinyGPT's 107,008 parameters", run=_parameters),
+    Example(
+        name="parameters", lesson="A, slides 19-21, 53-54", title="TinyGPT's parameters, part by part", run=_parameters
+    ),
     Example(name="flops", lesson="A, slide 24", title="TinyGPT's operations, product by product", run=_flops),
     Example(name="milestone-1", lesson="A, slides 51-52", title="causal self-attention alone", run=_milestone_1),
 )

@@ -21,13 +21,13 @@ from nextok.model import GPT, build, next_token_loss, weight_arrays
 from nextok.reference import Adam, backward
 from nextok.spec import ModelConfig
 
-_DIGITS = 5.1e-5  # the lessons print four
+_DIGITS = 6e-5  # the lessons print four
 _LOSSES = (
     (4.0511, 3.8818, 3.7180, 3.5600, 3.4078, 3.2616, 3.1209, 2.9855, 2.8549, 2.7282)
     + (2.6049, 2.4842, 2.3656, 2.2486, 2.1332, 2.0193, 1.9070, 1.7968, 1.6889, 1.5836)
 )  # fmt: skip
 _ROW = (23, 11, 3, 33, 18, 0, 32, 43)
-_FIRST_SEEDS = 100
+_FIRST_SEEDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,8 @@ def _loss_formula() -> Worked:
             "here is 13 products: 6 in each block, and the head.",
             "Printed: the loss averages T terms from t = 1. Right: T tokens give T - 1 targets, as in the lesson's own "
             "code; a term for the first token needs a begin token. Indices here start at 0: x_{i+1} given x_0..x_i.",
+            "Printed: the formula of the objective is missing in lesson B. Right: L = -(1/(n-1)) sum over i of "
+            "log P(x_{i+1} | x_0..x_i).",
         ),
     )
 
@@ -260,12 +262,12 @@ def _first_loss() -> Worked:
         answer="Not with torch's first weights: 4.0511 here, 4.08 +- 0.07 over seeds; GPT-2's smaller ones give 3.92.",
         facts=(
             Fact(what="seed 42", expected=4.0511, computed=_first(SEED, tiny_config())[0], tolerance=_DIGITS),
-            Fact(what="mean over 100 seeds", expected=4.076, computed=float(losses.mean()), tolerance=0.03),
-            Fact(what="its spread (sd)", expected=0.071, computed=float(losses.std()), tolerance=0.02),
+            Fact(what=f"mean over {_FIRST_SEEDS} seeds", expected=4.076, computed=float(losses.mean()), tolerance=1e-3),
+            Fact(what="its spread (sd)", expected=0.071, computed=float(losses.std()), tolerance=1e-3),
             Fact(what="seeds in 3.94 to 4.21 (%)", expected=95.0, computed=in_band, tolerance=5.0),
             Fact(what="half the variance of the logits", expected=0.167, computed=variances.mean() / 2, tolerance=0.01),
-            Fact(what="GPT-2's weights: mean", expected=3.923, computed=float(small.mean()), tolerance=0.01),
-            Fact(what="GPT-2's weights: spread (sd)", expected=0.021, computed=float(small.std()), tolerance=0.01),
+            Fact(what="GPT-2's weights: mean", expected=3.923, computed=float(small.mean()), tolerance=3e-3),
+            Fact(what="GPT-2's weights: spread (sd)", expected=0.021, computed=float(small.std()), tolerance=3e-3),
             Fact(what="tied head with N(0, 1) embeddings", expected=42.6, computed=tied, tolerance=0.05),
         ),
         why=(
@@ -357,7 +359,7 @@ def _refuses_a_second_shift() -> bool:
 
 
 EXAMPLES: tuple[Example, ...] = (
-    Example(name="loss-formula", lesson="A, slide 6; C", title="the loss, term by term", run=_loss_formula),
+    Example(name="loss-formula", lesson="A, slide 6; B; C", title="the loss, term by term", run=_loss_formula),
     Example(name="wrong-targets", lesson="A, slide 7", title="targets of the right shape", run=_wrong_targets),
     Example(name="twenty-steps", lesson="A, slides 36-38, 55", title="the training run", run=_twenty_steps),
     Example(name="memorised", lesson="A, slides 49-56", title="what the run learned", run=_memorised),

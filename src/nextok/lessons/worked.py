@@ -96,7 +96,14 @@ def spelled(value: Value) -> str:
         return "0"
     if not math.isfinite(value):
         return str(value)
-    return f"{value:.4f}" if 1e-3 <= abs(value) < 1e5 else f"{value:.3g}"
+    return f"{value:.4f}" if 5e-4 <= abs(value) < 1e5 else f"{value:.3g}"
+
+
+def as_given(value: Value) -> str:
+    """Returns an expected value with the digits that it was given with: 4.84, 4.6550573."""
+    if isinstance(value, tuple):
+        return ", ".join(as_given(item) for item in value)
+    return f"{value:.8g}" if isinstance(value, float) else spelled(value)
 
 
 def pick(examples: Sequence[Example], name: str) -> list[Example]:

@@ -52,7 +52,7 @@ class TrainConfig:
     log_every_steps: int = 10
     """Steps between lines of metrics.jsonl; at least 1."""
     eval_every_steps: int = 0
-    """Steps between evaluations of the whole validation split; 0: ten times a run."""
+    """Steps between evaluations of the whole validation split; 0: ten times a run, at least 20 steps apart."""
     save_every_steps: int = 0
     """Steps between checkpoints; 0: with each evaluation."""
     keep_last: int = 2

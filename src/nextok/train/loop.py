@@ -25,6 +25,7 @@ from nextok.train.schedule import learning_rate
 from nextok.train.state import TrainState
 from nextok.train.step import Forward, StepResult, micro_batches, non_finite_error, train_step
 
+_LEAST_EVAL_STEPS = 20  # between evaluations of short runs that say nothing about them
 _MOST_SKIPS = 10  # in a row; then it is not the batches
 
 
@@ -41,8 +42,8 @@ class Setting:
     forward: Forward
 
     def evaluate_at(self, step: int) -> bool:
-        """Whether the validation loss is measured after this step: at the end, and ten times a run if not told."""
-        every = self.config.eval_every_steps or -(-self.steps // 10)
+        """Whether the validation loss is measured after this step: at the end, and about ten times if not told."""
+        every = self.config.eval_every_steps or max(_LEAST_EVAL_STEPS, -(-self.steps // 10))
         return step == self.steps or step % every == 0
 
     def save_at(self, step: int) -> bool:

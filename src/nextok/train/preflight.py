@@ -26,6 +26,10 @@ def check_run(corpus: PreparedCorpus, model: ModelConfig) -> None:
 def warnings_before(corpus: PreparedCorpus, model: ModelConfig, config: TrainConfig, steps: int) -> list[str]:
     """Returns what the user should know before waiting for the result."""
     found = [_few_windows(corpus, model, config), _many_epochs(corpus, model, config, steps), _memory(model, config)]
+    if config.warmup_steps > steps / 3:
+        found.append(
+            f"The learning rate rises for {config.warmup_steps} of the {steps} steps: use --warmup-steps {steps // 10}."
+        )
     if model.mask == "none" and config.sample_tokens:
         found.append("Without the causal mask the model sees the future, so it cannot write samples.")
     if corpus.validation is None:

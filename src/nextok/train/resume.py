@@ -107,11 +107,18 @@ def _steps_to_resume(
 
 def _check_unchanged(options: RunOptions, saved: RunOptions) -> None:
     now, before = plain.to_mapping(options), plain.to_mapping(saved)
-    pairs = [(name, now[name], before[name]) for name in _FIXED]
-    pairs += [(name, now["train"][name], before["train"][name]) for name in _FIXED_TRAINING]
-    for name, value, old in pairs:
+    for name in (*_FIXED, *(f"train.{name}" for name in _FIXED_TRAINING)):
+        value, old = _value_at(now, name), _value_at(before, name)
+        if isinstance(value, dict):  # a table of options: name the one that differs
+            part = next((part for part in value if value[part] != old[part]), "")
+            name, value, old = f"{name}.{part}", value.get(part), old.get(part)
         if value != old:
             raise ConfigError(
                 f"A resumed run cannot change {name}, on which what it learned depends (was {old!r}, now {value!r}).",
                 "Leave the option out, or start a new run with another --out.",
             )
+
+
+def _value_at(values: dict[str, Any], name: str) -> Any:
+    table, _, part = name.rpartition(".")
+    return values[table][part] if table else values[name]

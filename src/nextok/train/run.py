@@ -20,6 +20,7 @@ from nextok.errors import CorpusError
 from nextok.interop import write_description
 from nextok.model import GPT, build
 from nextok.spec import ModelConfig, count
+from nextok.tokenizer import parse_choice
 from nextok.train.calibrate import Length, calibrate
 from nextok.train.config import RunOptions, TrainConfig, recipe_steps
 from nextok.train.device import choose_device, choose_forward, use_threads
@@ -94,6 +95,8 @@ def run(
     directory = RunDirectory.create(options.out)
     with _removed_unless_started(directory):
         options, corpus = _corpus(options, directory, cache, on_prepare)
+        for text in _about_corpus(options, corpus, directory):
+            emit(Message(text=text), hooks)
         config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size)
         check_run(corpus, config)
         emit(Message(text=_model_line(config)), hooks)
@@ -172,6 +175,16 @@ def _corpus(
         on_progress=on_prepare,
     )
     return options, corpus
+
+
+def _about_corpus(options: RunOptions, corpus: PreparedCorpus, directory: RunDirectory) -> list[str]:
+    """Says what the user may not expect of the corpus."""
+    asked = parse_choice(options.tokenizer).vocab_size
+    if corpus.folder != directory.corpus:
+        return [f"Using the prepared corpus {corpus.folder} with its own tokenizer, {options.tokenizer}."]
+    if asked and corpus.tokenizer.vocab_size < asked:
+        return [f"The text has pairs for a vocabulary of {corpus.tokenizer.vocab_size:,}, not for {asked:,}."]
+    return []
 
 
 def corpus_identity(corpus: PreparedCorpus) -> dict[str, Any]:
