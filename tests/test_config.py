@@ -364,3 +364,9 @@ def test_every_field_has_its_resolved_type() -> None:
 )
 def test_types_are_told_in_words(kind: Any, words: str) -> None:
     assert describe_type(kind) == words
+
+
+def test_a_name_that_stands_in_a_table_is_found_there() -> None:
+    with pytest.raises(ConfigError) as wrong:
+        parse_sets(Options, ["name=sgd"])
+    assert str(wrong.value) == "Unknown option 'name'. Did you mean inner.name?"

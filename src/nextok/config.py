@@ -201,14 +201,24 @@ def _type_at(cls: type, path: str) -> Any:
     kind: Any = cls
     walked = ""
     for name in path.split("."):
-        table = next((choice for choice in _choices(kind) if dataclasses.is_dataclass(choice)), None)
-        if table is None:
+        hints = _names_in(kind)
+        if not hints:
             raise ConfigError(f"{walked} is a single value; {path} names something inside it.")
-        hints = field_types(typing.cast(type, table))
         if name not in hints:
+            within = next(
+                (_join(walked, f"{table}.{name}") for table in hints if name in _names_in(hints[table])), None
+            )
+            if within is not None:
+                raise ConfigError(f"Unknown option {name!r}.", f"Did you mean {within!r}?")
             raise unknown_name(name, hints, walked)
         kind, walked = hints[name], _join(walked, name)
     return kind
+
+
+def _names_in(kind: Any) -> dict[str, Any]:
+    """Returns the fields of a table of options and their types; none for a single value."""
+    table = next((choice for choice in _choices(kind) if dataclasses.is_dataclass(choice)), None)
+    return {} if table is None else field_types(typing.cast(type, table))
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nextok.cli import generate
+
 from .conftest import Nextok
 
 GREEDY = ["--temperature", "0", "--max-new-tokens", "10"]
@@ -173,3 +175,13 @@ def test_model_that_is_not_there_is_refused(nextok: Nextok, tmp_path: Path) -> N
     code, _, err = nextok("generate", str(tmp_path / "nothing here"), "--prompt", "a")
     assert code == 2
     assert "nothing here" in err
+
+
+def test_terminal_is_not_steered_by_what_a_model_writes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate._say("a\x1b[2Jb\x07\n")
+    assert capsys.readouterr().out == "a\x1b[2Jb\x07\n"  # a file or a pipe gets every byte
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    generate._say("a\x1b[2Jb\x07\n")
+    assert capsys.readouterr().out == "a\ufffd[2Jb\ufffd\n"

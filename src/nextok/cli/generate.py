@@ -13,7 +13,7 @@ from nextok.decode import Generation, SamplingConfig
 from nextok.errors import ConfigError, InputError, PromptError
 from nextok.files import to_json
 from nextok.loaded import LoadedModel, load
-from nextok.report import make_console
+from nextok.report import make_console, plain_text
 from nextok.tokenizer import Unknown
 
 ABOUT = "Continue a prompt with a trained model: a run directory, or a directory that transformers reads."
@@ -87,14 +87,19 @@ def _print_all(prompt: str, choices: Sequence[Generation]) -> None:
     for number, generation in enumerate(choices, start=1):
         if len(choices) > 1:
             print(f"--- {number} of {len(choices)}")
-        print(prompt + generation.text)
+        _say(prompt + generation.text + "\n")
+
+
+def _say(text: str) -> None:
+    """Prints at once; on a terminal without what would steer it, since a model can write any character."""
+    print(plain_text(text).plain if sys.stdout.isatty() else text, end="", flush=True)
 
 
 def _stream(loaded: LoadedModel, prompt: str, options: dict[str, Any]) -> None:
     for choice in range(options["n"]):
-        print(prompt, end="", flush=True)
+        _say(prompt)
         for event in loaded.stream(prompt, choice=choice, **options):
-            print(event.text, end="", flush=True)
+            _say(event.text)
         print()
 
 
