@@ -205,11 +205,9 @@ def _type_at(cls: type, path: str) -> Any:
         if not hints:
             raise ConfigError(f"{walked} is a single value; {path} names something inside it.")
         if name not in hints:
-            within = next(
-                (_join(walked, f"{table}.{name}") for table in hints if name in _names_in(hints[table])), None
-            )
-            if within is not None:
-                raise ConfigError(f"Unknown option {name!r}.", f"Did you mean {within!r}?")
+            tables = [table for table, inner in hints.items() if name in _names_in(inner)]
+            if tables:
+                raise ConfigError(f"Unknown option {name!r}.", f"Did you mean {_join(walked, tables[0])}.{name}?")
             raise unknown_name(name, hints, walked)
         kind, walked = hints[name], _join(walked, name)
     return kind

@@ -11,6 +11,7 @@ from nextok.decode.logprobs import log_softmax, token_logprob, token_logprobs, t
 from nextok.decode.loop import generate, stream
 from nextok.decode.protocol import Decoder, TextSource
 from nextok.decode.sampling import Distribution, Removal, distribution, draw
+from nextok.decode.slots import Slots
 from nextok.decode.stop import StopText
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Overflow",
     "Removal",
     "SamplingConfig",
+    "Slots",
     "StopText",
     "TextSource",
     "distribution",

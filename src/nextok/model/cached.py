@@ -13,13 +13,14 @@ from jaxtyping import Float32, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nextok.errors import InputError, PromptError
+from nextok.decode import Slots
+from nextok.errors import InputError
 from nextok.model.attention import STEPS, fused_attention, share_heads, stepwise_attention
 from nextok.model.gpt import GPT
 from nextok.model.taps import Taps
 
 
-class TorchDecoder:
+class TorchDecoder(Slots):
     """Decodes with a key-value cache behind the `Decoder` protocol of `nextok.decode`.
 
     What `GPT.replace` changes is changed here too, for the calls within its block; attention points row by row.
@@ -36,17 +37,12 @@ class TorchDecoder:
         config = model.config
         if config.mask != "causal":
             raise InputError("A model without the causal mask cannot generate: its past depends on its future.")
+        super().__init__(n_slots, config.context, config.vocab_size)
         self.model = model.eval()
-        self.context, self.vocab_size, self.n_slots = config.context, config.vocab_size, n_slots
         weight = model.embed.tokens.weight
         shape = (config.n_layers, n_slots, config.n_kv_heads, config.context, config.d_head)
         self._keys_LBGSK = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
         self._values_LBGSK = torch.zeros_like(self._keys_LBGSK)
-        self._lengths = [0] * n_slots
-
-    def length(self, slot: int) -> int:
-        """Returns the tokens the slot holds."""
-        return self._lengths[self._known(slot)]
 
     def prefill(
         self, slot: int, ids_T: Sequence[int] | Int[np.ndarray, " T"], *, all_positions: bool = False
@@ -56,9 +52,9 @@ class TorchDecoder:
         Raises:
             PromptError: if there are no ids, one is not in the vocabulary, or they do not fit into the context.
         """
-        ids_1T = self._checked_ids(ids_T)[None]
+        ids_1T = self._to_device(self._checked_ids(ids_T)[None])
         start, T = self.length(slot), ids_1T.shape[1]
-        self._check_room(slot, T)
+        self._check_room([slot], T)
         positions_T = torch.arange(start, start + T, device=ids_1T.device)
         taps = self.model.taps()
 
@@ -77,13 +73,10 @@ class TorchDecoder:
         Raises:
             PromptError: if an id is not in the vocabulary, or a slot has no room left.
         """
-        assert len(set(slots)) == len(slots) == len(ids), (
-            f"slots {slots} and ids {ids}: one id for each of several slots"
-        )
-        for slot in slots:
-            self._check_room(slot, 1)
+        assert len(slots) == len(ids), f"slots {slots} and ids {ids}: one id for each slot"
+        self._check_room(slots, 1)
         starts = [self._lengths[slot] for slot in slots]
-        ids_B1 = self._checked_ids(ids)[:, None]
+        ids_B1 = self._to_device(self._checked_ids(ids)[:, None])
         positions_B1 = torch.tensor(starts, device=ids_B1.device)[:, None]
         taps = self.model.taps()
 
@@ -97,16 +90,6 @@ class TorchDecoder:
         for slot in slots:
             self._lengths[slot] += 1
         return _to_numpy(logits_B1V[:, 0])
-
-    def truncate(self, slot: int, length: int) -> None:
-        """Forgets all but the first `length` tokens of the slot."""
-        held = self.length(slot)
-        assert 0 <= length <= held, f"slot {slot} holds {held} tokens, not {length}"
-        self._lengths[slot] = length
-
-    def release(self, slot: int) -> None:
-        """Empties the slot."""
-        self._lengths[self._known(slot)] = 0
 
     def _attend_row(
         self, layer: int, slot: int, start: int, q_1HTK: Tensor, k_1GTK: Tensor, v_1GTK: Tensor, taps: Taps
@@ -122,24 +105,8 @@ class TorchDecoder:
             return stepwise_attention(q_1HTK, k_1HSK, v_1HSK, causal=True, dropout=0.0, taps=taps)
         return fused_attention(q_1HTK, k_1HSK, v_1HSK, causal=True)
 
-    def _check_room(self, slot: int, tokens: int) -> None:
-        held = self.length(slot)
-        if tokens < 1 or held + tokens > self.context:
-            raise PromptError(
-                f"Slot {slot} holds {held} tokens and was given {tokens} more; the context is {self.context}."
-            )
-
-    def _checked_ids(self, ids: Sequence[int] | NDArray[np.integer]) -> Tensor:
-        ids_N = np.asarray(ids, dtype=np.int64)
-        outside = ids_N[(ids_N < 0) | (ids_N >= self.vocab_size)]
-        if outside.size:
-            raise PromptError(f"Token id {outside[0]} is not in 0 to {self.vocab_size - 1}, the model's vocabulary.")
-        return torch.as_tensor(ids_N, device=self._keys_LBGSK.device)
-
-    def _known(self, slot: int) -> int:
-        if not 0 <= slot < self.n_slots:  # Python would count a negative one from the end
-            raise IndexError(f"there is no slot {slot}; the decoder has {self.n_slots}")
-        return slot
+    def _to_device(self, ids: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(ids).to(self._keys_LBGSK.device)
 
 
 def _to_numpy(logits: Tensor) -> NDArray[np.float32]:

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float32
 from numpy.typing import NDArray
 
-from nextok.errors import InputError, PromptError
+from nextok.decode import Slots
+from nextok.errors import InputError
 from nextok.reference.dialects import Dialect
 from nextok.reference.gpt import (
     GPT2,
@@ -30,7 +31,7 @@ from nextok.spec import ModelConfig
 Ids = Sequence[int] | NDArray[np.integer]
 
 
-class NumpyDecoder:
+class NumpyDecoder(Slots):
     """The NumPy model behind the `Decoder` protocol of `nextok.decode`; any dtype inside, float32 logits out.
 
     Args:
@@ -48,16 +49,11 @@ class NumpyDecoder:
         check_supported(config)
         if config.mask != "causal":
             raise InputError("A model without the causal mask cannot generate: its past depends on its future.")
-        self.context, self.vocab_size, self.n_slots = config.context, config.vocab_size, n_slots
+        super().__init__(n_slots, config.context, config.vocab_size)
         self._config, self._weights, self._dialect = config, weights, dialect
         shape = (n_slots, config.n_layers, config.n_kv_heads, config.context, config.d_head)
         self._keys = np.zeros(shape, weights["embed.tokens.weight"].dtype)
         self._values = np.zeros_like(self._keys)
-        self._lengths = [0] * n_slots
-
-    def length(self, slot: int) -> int:
-        """Returns the tokens the slot holds."""
-        return self._lengths[self._known(slot)]
 
     def prefill(
         self, slot: int, ids_T: Ids, *, all_positions: bool = False
@@ -68,7 +64,7 @@ class NumpyDecoder:
             PromptError: if there are no ids, one is not in the vocabulary, or they do not fit into the context.
         """
         ids_T = self._checked_ids(ids_T)
-        self._check_room(slot, len(ids_T))
+        self._check_room([slot], len(ids_T))
         logits_TV = self._read(slot, ids_T, last_only=not all_positions).astype(np.float32)
         return logits_TV if all_positions else logits_TV[-1]
 
@@ -78,24 +74,11 @@ class NumpyDecoder:
         Raises:
             PromptError: if an id is not in the vocabulary, or a slot has no room left.
         """
-        assert len(set(slots)) == len(slots) == len(ids), (
-            f"slots {slots} and ids {ids}: one id for each of several slots"
-        )
-        for slot in slots:
-            self._check_room(slot, 1)
+        assert len(slots) == len(ids), f"slots {slots} and ids {ids}: one id for each slot"
+        self._check_room(slots, 1)
         ids_B1 = self._checked_ids(ids)[:, None]
         rows = [self._read(slot, ids_1, last_only=True) for slot, ids_1 in zip(slots, ids_B1, strict=True)]
         return np.concatenate(rows).astype(np.float32)
-
-    def truncate(self, slot: int, length: int) -> None:
-        """Forgets all but the first `length` tokens of the slot."""
-        held = self.length(slot)
-        assert 0 <= length <= held, f"slot {slot} holds {held} tokens, not {length}"
-        self._lengths[slot] = length
-
-    def release(self, slot: int) -> None:
-        """Empties the slot."""
-        self._lengths[self._known(slot)] = 0
 
     def _read(self, slot: int, ids_T: NDArray[np.int64], *, last_only: bool) -> Array:
         """Appends the ids; returns the logits after each of them, or a single row, in the weights' own dtype."""
@@ -134,22 +117,3 @@ class NumpyDecoder:
 
     def _norm(self, name: str, x: Array) -> Array:
         return norm(self._config, self._weights, name, x, self._dialect)
-
-    def _check_room(self, slot: int, tokens: int) -> None:
-        held = self.length(slot)
-        if tokens < 1 or held + tokens > self.context:
-            raise PromptError(
-                f"Slot {slot} holds {held} tokens and was given {tokens} more; the context is {self.context}."
-            )
-
-    def _checked_ids(self, ids: Ids) -> NDArray[np.int64]:
-        ids_N = np.asarray(ids, dtype=np.int64)
-        outside = ids_N[(ids_N < 0) | (ids_N >= self.vocab_size)]
-        if outside.size:
-            raise PromptError(f"Token id {outside[0]} is not in 0 to {self.vocab_size - 1}, the model's vocabulary.")
-        return ids_N
-
-    def _known(self, slot: int) -> int:
-        if not 0 <= slot < self.n_slots:  # Python would count a negative one from the end
-            raise IndexError(f"there is no slot {slot}; the decoder has {self.n_slots}")
-        return slot

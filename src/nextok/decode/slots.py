@@ -1,0 +1,62 @@
+"""How many tokens each slot of a decoder holds: the part of the `Decoder` protocol that is the same for all of them.
+
+A decoder inherits it and keeps the keys and values themselves.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextok.errors import PromptError
+
+
+class Slots:
+    """The slots of a decoder, counted and checked.
+
+    Args:
+        n_slots: Sequences that can be decoded at once.
+        context: Most tokens a slot can hold.
+        vocab_size: Ids from 0 to this, not included, are tokens.
+    """
+
+    def __init__(self, n_slots: int, context: int, vocab_size: int) -> None:
+        self.n_slots, self.context, self.vocab_size = n_slots, context, vocab_size
+        self._lengths = [0] * n_slots
+
+    def length(self, slot: int) -> int:
+        """Returns the tokens the slot holds.
+
+        Raises:
+            IndexError: if there is no such slot.
+        """
+        if not 0 <= slot < self.n_slots:  # Python would count a negative one from the end
+            raise IndexError(f"there is no slot {slot}; the decoder has {self.n_slots}")
+        return self._lengths[slot]
+
+    def truncate(self, slot: int, length: int) -> None:
+        """Forgets all but the first `length` tokens of the slot."""
+        held = self.length(slot)
+        assert 0 <= length <= held, f"slot {slot} holds {held} tokens, not {length}"
+        self._lengths[slot] = length
+
+    def release(self, slot: int) -> None:
+        """Empties the slot."""
+        self.truncate(slot, 0)
+
+    def _check_room(self, slots: Sequence[int], tokens: int) -> None:
+        """Refuses slots named twice or without room for so many more tokens, before any of them changes."""
+        assert len(set(slots)) == len(slots), f"a slot is named twice: {slots}"
+        for slot in slots:
+            held = self.length(slot)
+            if tokens < 1 or held + tokens > self.context:
+                raise PromptError(
+                    f"Slot {slot} holds {held} tokens and was given {tokens} more; the context is {self.context}."
+                )
+
+    def _checked_ids(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int64]:
+        ids_N = np.asarray(ids, dtype=np.int64)
+        outside = ids_N[(ids_N < 0) | (ids_N >= self.vocab_size)]
+        if outside.size:
+            raise PromptError(f"Token id {outside[0]} is not in 0 to {self.vocab_size - 1}, the model's vocabulary.")
+        return ids_N
