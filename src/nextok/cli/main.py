@@ -33,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     _set_streams()
     # Threads of a parallel region wait for each other by spinning. On a busy machine torch's default spins away whole
-    # time slices (a training step took 1.3 s instead of 0.2 s beside six other processes); a short spin costs nothing
-    # on a quiet one. Must be set before torch is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    # time slices: a step took 581 ms beside six other processes, and 58 ms with a short spin, which costs nothing on a
+    # quiet one (docs/experiments.md). Must be set before torch is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     signal.signal(signal.SIGTERM, _terminated)  # outside the training loop there is nothing to save
     try:
         return _dispatch(arguments)
