@@ -256,6 +256,17 @@ def test_record_tells_what_made_a_prepared_corpus(make_options: MakeOptions) -> 
     assert RunDirectory(again.out).read_run()["options"]["tokenizer"] == "char"
 
 
+def test_prepared_corpus_needs_no_more_the_file_its_tokenizer_came_from(
+    make_options: MakeOptions, tmp_path: Path
+) -> None:
+    first = go(make_options("first", steps=1))
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_bytes(RunDirectory(first.path).tokenizer.read_bytes())
+    second = go(make_options("second", steps=1, tokenizer=str(tokenizer)))
+    tokenizer.unlink()
+    assert go(make_options("third", steps=1, sources=(str(second.path / "corpus"),))).step == 1
+
+
 def test_run_killed_before_its_first_checkpoint_starts_over(make_options: MakeOptions) -> None:
     whole, killed = make_options("whole"), make_options("killed")
     go(whole)

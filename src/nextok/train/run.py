@@ -179,9 +179,9 @@ def _corpus(
 
 def _about_corpus(options: RunOptions, corpus: PreparedCorpus, directory: RunDirectory) -> list[str]:
     """Says what the user may not expect of the corpus."""
-    asked = parse_choice(options.tokenizer).vocab_size
     if corpus.folder != directory.corpus:
         return [f"Using the prepared corpus {corpus.folder} with its own tokenizer, {options.tokenizer}."]
+    asked = parse_choice(options.tokenizer).vocab_size
     if asked and corpus.tokenizer.vocab_size < asked:
         return [f"The text has pairs for a vocabulary of {corpus.tokenizer.vocab_size:,}, not for {asked:,}."]
     return []
