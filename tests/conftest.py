@@ -5,12 +5,17 @@ import os
 # Tensors here are tiny. Set before torch is loaded, and for the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from collections.abc import Callable
 from pathlib import Path
+
+# Compiling the engine takes longer than all its tests: once for all of them, and for the processes that they start.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "engine"))
+
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import hypothesis
 import jaxtyping
+import numpy as np
 import pytest
 
 # Shapes in signatures are checked at run time here, and only here.
@@ -18,7 +23,7 @@ jaxtyping.install_import_hook(
     ["nextok.model", "nextok.reference", "nextok.decode", "nextok.loaded", "nextok.evals"], "shapes.check_shapes"
 )
 
-from nextok.spec import ModelConfig
+from nextok.spec import ModelConfig, parameter_shapes
 
 if TYPE_CHECKING:
     from nextok.model import GPT
@@ -49,6 +54,19 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+
+
+@pytest.fixture(scope="session")
+def random_weights() -> Callable[[ModelConfig], dict[str, np.ndarray]]:
+    """Returns what draws a different number for every weight of a model, so that nothing can trade places."""
+
+    def draw(config: ModelConfig, seed: int = 0) -> dict[str, np.ndarray]:
+        generator = np.random.default_rng(seed)
+        return {
+            name: generator.standard_normal(shape, dtype=np.float32) for name, shape in parameter_shapes(config).items()
+        }
+
+    return draw
 
 
 # Each part of a model at least once, alone and in the company it keeps; laws hold for all of them.

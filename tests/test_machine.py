@@ -166,3 +166,11 @@ def test_the_peak_is_told_without_the_files_of_linux(system: Path) -> None:
     peak = machine.peak_memory_bytes()
     assert peak is not None
     assert 5e6 < peak < 1e11
+
+
+def test_cache_folder_is_the_one_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NEXTOK_CACHE", str(tmp_path))
+    assert machine.cache_folder() == tmp_path
+    monkeypatch.delenv("NEXTOK_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert machine.cache_folder() == tmp_path / "xdg" / "nextok"

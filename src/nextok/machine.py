@@ -48,6 +48,14 @@ def peak_memory_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def cache_folder() -> Path:
+    """Returns the folder for what can be made again: NEXTOK_CACHE, or `nextok` in the user's cache folder."""
+    named = os.environ.get("NEXTOK_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nextok"
+
+
 def _quota_cores() -> int | None:
     """Returns the whole cores of the control group's time quota (`cpu.max`: microseconds, period), if it has one."""
     words = _text(_CGROUP / "cpu.max").split()

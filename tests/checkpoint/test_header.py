@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextok.checkpoint.header import encode_header, nbytes, read_header
+from nextok.checkpoint.header import encode_header, nbytes, read_header, spec_of
 from nextok.errors import CheckpointError
 
 
@@ -39,8 +39,8 @@ def test_a_header_of_known_bytes_is_read_by_hand(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([np.float32, np.float64, np.int64, np.bool_, np.float16]), max_size=5))
 def test_the_header_takes_a_multiple_of_eight_bytes_and_counts_itself(dtypes: list[type]) -> None:
-    arrays = {f"näme{i}": np.zeros((i, 2), dtype) for i, dtype in enumerate(dtypes)}
-    data = encode_header(arrays, {"format": "pt"})
+    specs = {f"näme{i}": spec_of("", np.zeros((i, 2), dtype)) for i, dtype in enumerate(dtypes)}
+    data = encode_header(specs, {"format": "pt"})
     assert len(data) % 8 == 0
     assert struct.unpack("<Q", data[:8])[0] == len(data) - 8
 
@@ -48,7 +48,7 @@ def test_the_header_takes_a_multiple_of_eight_bytes_and_counts_itself(dtypes: li
 @pytest.mark.parametrize("array", [np.array(["a"]), np.array([object()]), np.zeros(1, np.complex128)])
 def test_a_dtype_that_is_no_tensor_is_refused_by_the_name_of_the_array(array: Any) -> None:
     with pytest.raises(TypeError, match="'odd'"):
-        encode_header({"odd": array}, {})
+        spec_of("odd", array)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ NAN, INF = math.nan, math.inf
         ("stop", [("",), ("a", ""), "ab", (1,)]),
         ("min_new_tokens", [-1, 201]),
         ("banned_ids", [(-1,), (1.5,)]),
+        ("stop_ids", [(-1,), (1.5,), (True,)]),
+        ("regex", [None, 1, b"a"]),
+        ("json_schema", [None, {"type": "object"}]),
         ("logit_bias", [((-1, 1.0),), ((1, NAN),), ((1, INF),), ((1, -INF),)]),
         ("top_logprobs", [-1]),
         ("seed", [0.5, None]),
@@ -58,12 +61,19 @@ def test_the_ends_of_every_range_are_allowed(options):
     SamplingConfig(**options)
 
 
+def test_two_grammars_for_one_text_are_refused():
+    with pytest.raises(ConfigError, match="regex and json_schema are two grammars"):
+        SamplingConfig(regex="a", json_schema="{}")
+
+
 def test_lists_become_tuples_so_that_options_can_be_compared_and_hashed():
-    listed = SamplingConfig(stop=["a"], banned_ids=[1], logit_bias=[[2, 0.5]])
-    assert listed == SamplingConfig(stop=("a",), banned_ids=(1,), logit_bias=((2, 0.5),))
-    assert hash(listed) == hash(SamplingConfig(stop=("a",), banned_ids=(1,), logit_bias=((2, 0.5),)))
+    listed = SamplingConfig(stop=["a"], stop_ids=[4], banned_ids=[1], logit_bias=[[2, 0.5]])
+    assert listed == SamplingConfig(stop=("a",), stop_ids=(4,), banned_ids=(1,), logit_bias=((2, 0.5),))
+    assert hash(listed) == hash(SamplingConfig(stop=("a",), stop_ids=(4,), banned_ids=(1,), logit_bias=((2, 0.5),)))
 
 
 def test_options_survive_a_file():
-    options = SamplingConfig(temperature=0.5, stop=("\n", "END"), banned_ids=(3,), overflow="half")
+    options = SamplingConfig(
+        temperature=0.5, stop=("\n", "END"), stop_ids=(7,), regex="a+", banned_ids=(3,), overflow="half"
+    )
     assert from_mapping(SamplingConfig, to_mapping(options)) == options

@@ -4,7 +4,7 @@ import pytest
 from nextok.decode import Continuation, SamplingConfig
 from nextok.errors import ConfigError, PromptError
 
-from .tiny import ByteTokenizer, CharTokenizer
+from .tiny import ByteTokenizer, CharTokenizer, Cycle
 
 ABC = CharTokenizer("abcdef", ends=True)
 
@@ -97,8 +97,9 @@ def test_a_prompt_that_fits_is_taken(n_prompt, max_new_tokens, overflow):
 def test_options_that_do_not_fit_the_vocabulary_are_refused_before_anything_runs():
     with pytest.raises(ConfigError, match="banned_ids holds the id 7"):
         start(banned_ids=(7,))
-    with pytest.raises(ConfigError, match="needs a tokenizer"):
-        start(tokenizer=None, stop=("a",))
+    for name, value in (("stop", ("a",)), ("regex", "a"), ("json_schema", "{}")):
+        with pytest.raises(ConfigError, match=f"{name} = .* needs a tokenizer"):
+            start(tokenizer=None, **{name: value})
 
 
 def test_rows_that_pad_the_vocabulary_are_never_drawn_nor_counted():
@@ -138,6 +139,38 @@ def test_end_of_text_cannot_come_before_the_fewest_tokens():
     first, second, third = says(continuation, 6, 6, 6)
     assert 6 not in (first.id, second.id)
     assert (third.id, third.finish_reason) == (6, "stop")
+
+
+def test_stops_by_id_end_without_text_and_with_what_was_held():
+    continuation = bytes_start(stop=("STOP",), stop_ids=(33, 35))
+    assert [event.text for event in spell(continuation, "aST")] == ["a", "", ""]
+    assert [(event.text, event.finish_reason) for event in spell(continuation, "#")] == [("ST", "stop")]
+    assert continuation.generation().ids == tuple(b"aST#")
+    assert continuation.generation().text == "aST"
+
+
+def test_a_stop_by_id_waits_for_the_fewest_tokens_and_needs_no_tokenizer():
+    continuation = start(tokenizer=None, stop_ids=(3,), min_new_tokens=1, max_new_tokens=5)
+    first, second = says(continuation, 3, 3)
+    assert first.id != 3
+    assert (second.id, second.finish_reason) == (3, "stop")
+
+
+def test_a_constraint_ends_it_where_it_is_done_and_masks_until_then():
+    continuation = Continuation(
+        [0], SamplingConfig(), ABC, context=9, vocab_size=7, constraint=Cycle(7, can_end_after=3, most=3)
+    )
+    events = says(continuation, 5, 5, 5)
+    assert [(event.id, event.text, event.finish_reason) for event in events] == [
+        (0, "a", None), (1, "b", None), (2, "c", "stop"),
+    ]  # fmt: skip
+
+
+def test_a_constraint_that_is_done_from_the_start_draws_nothing():
+    done = Continuation(
+        [0], SamplingConfig(), ABC, context=9, vocab_size=7, constraint=Cycle(7, can_end_after=0, most=0)
+    ).generation()
+    assert (done.text, done.ids, done.finish_reason) == ("", (), "stop")
 
 
 def test_a_stop_text_cannot_end_before_the_fewest_tokens():

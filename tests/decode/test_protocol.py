@@ -12,7 +12,7 @@ def members(protocol):
 
 def test_the_protocols_ask_for_what_the_design_names_and_no_more():
     assert members(Decoder) == {
-        "context", "vocab_size", "n_slots", "prefill", "step", "truncate", "release", "length",
+        "context", "vocab_size", "n_slots", "prefill", "step", "truncate", "copy", "release", "length",
     }  # fmt: skip
     assert members(TextSource) == {"vocab_size", "end_of_text", "stream"}
 

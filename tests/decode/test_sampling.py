@@ -91,6 +91,39 @@ def test_penalties_act_at_temperature_zero_and_ties_go_to_the_lowest_id():
     assert kept([5, 5, 5], temperature=0, banned_ids=(0,)) == {1: 1.0}
 
 
+def test_penalties_and_bias_give_exactly_the_distribution_of_the_formula():
+    # Seen: 0 and 2 in the prompt, 2 twice and 4 once in the output.
+    options = {
+        "logit_bias": ((1, 0.5), (1, 0.25), (3, -2.0)),
+        "repetition_penalty": 1.25,
+        "frequency_penalty": 0.3,
+        "presence_penalty": 0.2,
+        "temperature": 0.8,
+    }
+    logits = np.array([1.0, -0.5, 2.0, 0.5, -1.5], np.float32)
+    wanted = np.array([1.0 / 1.25, -0.5 + 0.75, 2.0 / 1.25 - 2 * 0.3 - 0.2, 0.5 - 2.0, -1.5 * 1.25 - 0.3 - 0.2])
+    wanted = np.exp(wanted / 0.8) / np.exp(wanted / 0.8).sum()
+    found = kept(logits, prompt=[0, 2], output=[2, 4, 2], **options)
+    assert found == pytest.approx(dict(enumerate(wanted)), rel=1e-5)
+
+
+def test_a_mask_is_a_ban_of_all_others_and_comes_before_the_filters():
+    allowed = np.array([False, True, False, True, True])
+    for options in ({}, {"top_k": 2}, {"top_p": 0.6}, {"min_p": 0.3}, {"temperature": 0}, {"repetition_penalty": 2.0}):
+        masked = distribution(FIVE, config(**options), [1], allowed_V=allowed)
+        banned = distribution(FIVE, config(banned_ids=(0, 2), **options), [1])
+        assert masked.ids.tolist() == banned.ids.tolist()
+        assert np.array_equal(masked.probabilities, banned.probabilities)
+
+
+def test_a_mask_that_leaves_nothing_is_a_plain_error_and_never_token_0():
+    for temperature in (0, 1):
+        options = config(temperature=temperature, banned_ids=(1,))
+        for allowed in (np.zeros(5, np.bool_), np.arange(5) == 1):
+            with pytest.raises(PromptError, match="The constraint and the banned ids leave no token"):
+                distribution(FIVE, options, allowed_V=allowed)
+
+
 def test_ids_at_the_border_of_top_k_are_the_lowest():
     assert set(kept([2, 7, 2, 2], top_k=2)) == {0, 1}
 
@@ -128,7 +161,7 @@ def test_penalties_that_overflow_are_an_error():
         kept([1e30, 1], prompt=[0], repetition_penalty=1e-30)
 
 
-@pytest.mark.parametrize(("name", "value"), [("banned_ids", (1, 5)), ("logit_bias", ((5, 1.0),))])
+@pytest.mark.parametrize(("name", "value"), [("banned_ids", (1, 5)), ("logit_bias", ((5, 1.0),)), ("stop_ids", (5,))])
 def test_options_that_name_an_id_outside_the_vocabulary_are_refused(name, value):
     with pytest.raises(ConfigError, match=f"{name} holds the id 5; the vocabulary has ids 0 to 4"):
         kept(FIVE, **{name: value})
@@ -181,6 +214,50 @@ def test_draws_follow_the_distribution(options):
     wanted = n * chosen.probabilities
     assert counts.sum() == n
     assert ((counts - wanted) ** 2 / wanted).sum() < chi2.ppf(0.999, chosen.ids.size - 1)
+
+
+def processors_of_transformers():
+    """Yields options with the processors of transformers that mean the same; prompt 0 to 29, output 20 to 39."""
+    import transformers as hf
+
+    yield {"temperature": 0.35}, [hf.TemperatureLogitsWarper(0.35)]
+    yield {"temperature": 3.0}, [hf.TemperatureLogitsWarper(3.0)]
+    for k in (1, 7, 199, 200, 5000):
+        yield {"top_k": k}, [hf.TopKLogitsWarper(min(k, 200))]
+    for p in (0.05, 0.5, 0.99):
+        yield {"top_p": p}, [hf.TopPLogitsWarper(p)]
+        yield {"min_p": p}, [hf.MinPLogitsWarper(p)]
+    for penalty in (0.5, 1.7):
+        yield {"repetition_penalty": penalty}, [hf.RepetitionPenaltyLogitsProcessor(penalty)]
+    yield {"banned_ids": (3, 8, 150)}, [hf.SuppressTokensLogitsProcessor([3, 8, 150])]
+    bias = {(4,): 2.5, (9,): -7.0, (120,): 0.5}
+    yield {"logit_bias": tuple((id, value) for (id,), value in bias.items())}, [hf.SequenceBiasLogitsProcessor(bias)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_each_step_is_that_of_transformers(seed):
+    torch = pytest.importorskip("torch")
+    from transformers import LogitsProcessorList
+
+    logits = (np.random.default_rng(seed).normal(size=200) * 4).astype(np.float32)
+    prompt, output = list(range(30)), list(range(20, 40))
+    seen = torch.tensor([prompt + output])
+    for options, processors in processors_of_transformers():
+        scores = LogitsProcessorList(processors)(seen, torch.from_numpy(logits.copy())[None])
+        wanted = scores[0].double().softmax(-1).numpy()
+        ours = kept(logits, prompt, output, **options)
+        assert set(ours) == set(np.flatnonzero(wanted)), options
+        assert ours == pytest.approx({id: wanted[id] for id in ours}, rel=1e-5), options
+
+
+def test_ties_at_the_border_are_where_transformers_differs():
+    torch = pytest.importorskip("torch")
+    from transformers import TopKLogitsWarper
+
+    logits = np.array([2, 7, 2, 2, 1], np.float32)
+    theirs = TopKLogitsWarper(2)(None, torch.from_numpy(logits)[None].clone())[0]
+    assert torch.isfinite(theirs).nonzero()[:, 0].tolist() == [0, 1, 2, 3]  # all that tie
+    assert set(kept(logits, top_k=2)) == {0, 1}  # as many as asked for
 
 
 @pytest.mark.parametrize("seed", range(4))

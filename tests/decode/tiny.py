@@ -22,11 +22,13 @@ class TinyDecoder:
         self._head_DV = rng.normal(size=(D, vocab_size)) / 2
         self._keys: list[list[np.ndarray]] = [[] for _ in range(n_slots)]
         self._values: list[list[np.ndarray]] = [[] for _ in range(n_slots)]
+        self.ids: list[list[int]] = [[] for _ in range(n_slots)]
         self.n_calls = {"prefill": 0, "step": 0}
-        self.most_at_once = 0
+        self.n_prefilled = self.n_copied = self.most_at_once = 0
 
     def prefill(self, slot: int, ids_T: np.ndarray, *, all_positions: bool = False) -> np.ndarray:
         self.n_calls["prefill"] += 1
+        self.n_prefilled += len(ids_T)
         if not 0 < len(ids_T) <= self.context - self.length(slot):
             raise PromptError(f"{len(ids_T)} ids do not fit into slot {slot}.")
         logits_TV = np.stack([self._read(slot, int(id)) for id in ids_T])
@@ -41,7 +43,15 @@ class TinyDecoder:
 
     def truncate(self, slot: int, length: int) -> None:
         assert 0 <= length <= self.length(slot)
-        del self._keys[slot][length:], self._values[slot][length:]
+        del self._keys[slot][length:], self._values[slot][length:], self.ids[slot][length:]
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        start = self.length(target)
+        assert start <= length <= self.length(source)
+        assert self.ids[target] == self.ids[source][:start]
+        for cache in (self._keys, self._values, self.ids):
+            cache[target] += cache[source][start:length]
+        self.n_copied += length - start
 
     def release(self, slot: int) -> None:
         self.truncate(slot, 0)
@@ -57,6 +67,7 @@ class TinyDecoder:
         assert 0 <= id < self.vocab_size
         x_D = self._tokens_VD[id] + self._positions_SD[self.length(slot)]
         q_D, k_D, v_D = self._qkv_3DD @ x_D
+        self.ids[slot].append(id)
         self._keys[slot].append(k_D)
         self._values[slot].append(v_D)
         scores_S = np.stack(self._keys[slot]) @ q_D / np.sqrt(D)
@@ -87,6 +98,9 @@ class ScriptedDecoder:
     def truncate(self, slot: int, length: int) -> None:
         self._read[slot] = length
 
+    def copy(self, source: int, target: int, length: int) -> None:
+        raise AssertionError("what it says depends on how a prompt came in")
+
     def release(self, slot: int) -> None:
         self._read[slot] = 0
 
@@ -114,7 +128,7 @@ class CharTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join("<end>" if id == self.end_of_text else self.characters[id] for id in ids)
 
-    def stream(self) -> "CharStream":
+    def stream(self, after: Sequence[int] = ()) -> "CharStream":
         return CharStream(self)
 
 
@@ -134,7 +148,7 @@ class ByteTokenizer:
 
     vocab_size, end_of_text = 257, 256
 
-    def stream(self) -> "ByteStream":
+    def stream(self, after: Sequence[int] = ()) -> "ByteStream":
         return ByteStream()
 
 
@@ -147,3 +161,35 @@ class ByteStream:
 
     def flush(self) -> str:
         return self._decoder.decode(b"", final=True)
+
+
+class Cycle:
+    """A constraint under which ids come as 0, 1, 2, ... n - 1, 0, ...; whole after so many, done after `most`."""
+
+    def __init__(self, n: int, *, can_end_after: int = 10**9, most: int = 10**9) -> None:
+        self._n, self._can_end_after, self._most = n, can_end_after, most
+        self.n_taken = 0
+
+    @property
+    def can_end(self) -> bool:
+        return self.n_taken >= self._can_end_after
+
+    @property
+    def is_done(self) -> bool:
+        return self.n_taken >= self._most
+
+    def allowed(self) -> np.ndarray:
+        return np.arange(260) == self.n_taken % self._n
+
+    def advance(self, id: int) -> None:
+        assert self.allowed()[id]
+        self.n_taken += 1
+
+    def n_possible(self, ids: Sequence[int]) -> int:
+        wanted = [(self.n_taken + i) % self._n for i in range(len(ids))]
+        return next((i for i, (id, want) in enumerate(zip(ids, wanted, strict=True)) if id != want), len(ids))
+
+    def copy(self) -> "Cycle":
+        other = Cycle(self._n, can_end_after=self._can_end_after, most=self._most)
+        other.n_taken = self.n_taken
+        return other

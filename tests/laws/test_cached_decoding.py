@@ -107,6 +107,17 @@ def test_after_forgetting_a_tail_it_goes_on_as_a_fresh_one(any_model: GPT) -> No
     assert_close(decoder.prefill(0, new), uncached(any_model, new)[-1])
 
 
+def test_a_slot_lengthened_by_copying_goes_on_as_one_that_read(any_model: GPT) -> None:
+    ids, new = some_ids(any_model, 7, seed=1), some_ids(any_model, 2, seed=2)
+    decoder = TorchDecoder(any_model, n_slots=3)
+    decoder.prefill(0, ids)
+    decoder.prefill(1, ids[:2])
+    decoder.copy(0, 1, 5)
+    decoder.copy(1, 2, 4)
+    for slot, held in ((1, 5), (2, 4), (0, 7)):
+        assert_close(decoder.prefill(slot, new), uncached(any_model, ids[:held] + new)[-1])
+
+
 def test_a_released_slot_knows_nothing_of_what_it_held(any_model: GPT) -> None:
     decoder = TorchDecoder(any_model, n_slots=2)
     decoder.prefill(0, some_ids(any_model, 12, seed=1))

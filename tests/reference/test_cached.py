@@ -71,6 +71,17 @@ def test_after_forgetting_a_tail_or_all_it_goes_on_as_a_fresh_one(causal) -> Non
     np.testing.assert_allclose(decoder.step([1], [9])[0], whole_pass(*causal, [8, 9])[-1], atol=1e-6)
 
 
+def test_a_slot_lengthened_by_copying_goes_on_as_one_that_read(causal) -> None:
+    decoder = decoder_of(*causal, n_slots=3)
+    decoder.prefill(0, IDS[:5])
+    decoder.prefill(1, [*IDS[:2], 8])
+    decoder.truncate(1, 2)
+    decoder.copy(0, 1, 4)
+    decoder.copy(1, 2, 3)
+    for slot, held in ((1, 4), (2, 3), (0, 5)):
+        np.testing.assert_allclose(decoder.prefill(slot, [7]), whole_pass(*causal, [*IDS[:held], 7])[-1], atol=1e-6)
+
+
 # --- the protocol
 
 

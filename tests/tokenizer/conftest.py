@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from nextok.tokenizer import Tokenizer, byte_tokenizer, gpt2_tokenizer, train_bpe
 
@@ -43,4 +43,36 @@ def words() -> Tokenizer:
     )
     library.pre_tokenizer = pre_tokenizers.Whitespace()
     library.decoder = decoders.WordPiece()
+    return Tokenizer(library)
+
+
+@pytest.fixture(scope="session")
+def pieces() -> Tokenizer:
+    """A tokenizer as Llama's: a mark before every word and at the start, bytes for the rest, `<s>` before prompts."""
+    tokens = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        *(f"<0x{value:02X}>" for value in range(256)),
+        "\u2581",
+        *"Once",
+        "\u2581On",
+        "\u2581O",
+    ]
+    library = tokenizers.Tokenizer(
+        models.BPE(
+            vocab={token: i for i, token in enumerate(tokens)},
+            merges=[("\u2581", "O"), ("\u2581O", "n")],
+            unk_token="<unk>",
+            byte_fallback=True,
+        )
+    )
+    library.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    library.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    library.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
+    )
+    library.add_special_tokens(["<unk>", "<s>", "</s>"])
     return Tokenizer(library)

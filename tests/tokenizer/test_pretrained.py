@@ -57,3 +57,13 @@ def test_the_clean_up_of_spaces_stays_off() -> None:
 def test_without_end_of_text_none_is_named() -> None:
     config = tokenizer_config(char_tokenizer(["ab"], end_of_text=False), 8)
     assert config.keys() == {"tokenizer_class", "model_max_length", "clean_up_tokenization_spaces"}
+
+
+def test_transformers_begins_texts_as_we_begin_prompts(pieces: Tokenizer, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    pieces.save(tmp_path / "tokenizer.json")
+    write_json(tmp_path / "tokenizer_config.json", tokenizer_config(pieces, 64))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert (theirs.bos_token, theirs.eos_token) == ("<s>", "</s>")
+    for text in ("Once On", " é"):
+        assert theirs(text)["input_ids"] == pieces.encode_prompt(text).tolist()

@@ -6,7 +6,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from nextok.tokenizer import TextRules, Tokenizer
 from nextok.tokenizer.byte_symbols import byte_symbols
-from nextok.tokenizer.recognise import Traits, recognise
+from nextok.tokenizer.recognise import Traits, recognise, token_before_texts
 
 BYTES = {symbol: value for value, symbol in enumerate(byte_symbols())}
 
@@ -73,3 +73,19 @@ def test_what_may_lose_text_is_not_promised_to_keep_it(change: object) -> None:
 )
 def test_other_ways_of_splitting_are_other(library: tokenizers.Tokenizer) -> None:
     assert traits(library).kind == "other"
+
+
+def test_the_token_before_texts_is_found_in_every_form_of_a_file(pieces: Tokenizer, bpe: Tokenizer) -> None:
+    content = pieces.content()
+    template = content["post_processor"]
+    assert token_before_texts(content) == "<s>"
+    chain = {"type": "Sequence", "processors": [{"type": "ByteLevel"}, template]}
+    assert token_before_texts({"post_processor": chain}) == "<s>"
+    for other in (
+        None,
+        {"type": "ByteLevel"},
+        {**template, "single": []},
+        {**template, "single": template["single"][1:]},
+    ):
+        assert token_before_texts({"post_processor": other}) is None
+    assert token_before_texts(bpe.content()) is None

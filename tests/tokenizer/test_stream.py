@@ -91,3 +91,11 @@ def test_bytes_inside_another_kind_wait_for_their_character() -> None:
     stream = tokenizer.stream()
     assert [stream.push(token_id) for token_id in (1, 0, 2, 3, 4, 1)] == ["a", " ", "", "", "日", "a"]
     assert [stream.push(2), stream.flush()] == ["", "\ufffd"]
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_stream_that_goes_on_keeps_the_space_that_a_beginning_would_lose(pieces: Tokenizer, cut: int) -> None:
+    text = "Once Once On é On"
+    ids = pieces.encode_prompt(text).tolist()
+    assert pieces.decode(ids[1:cut]) + streamed(pieces.stream(ids[:cut]), ids[cut:]) == text
+    assert streamed(pieces.stream(ids[:1]), ids[1:]) == text  # after a control token alone it is a beginning

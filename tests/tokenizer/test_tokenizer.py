@@ -250,3 +250,26 @@ def test_importing_the_room_loads_neither_torch_nor_a_carrier_of_files() -> None
     code = f"import sys, nextok.tokenizer; print([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_prompts_begin_with_the_token_that_the_file_puts_before_texts(pieces: Tokenizer, byte: Tokenizer) -> None:
+    assert (pieces.prompt_start, byte.prompt_start) == (1, None)
+    assert pieces.encode_prompt("Once").tolist() == [1, *pieces.encode("Once").tolist()]
+    assert pieces.encode_prompt("").tolist() == [1]
+    assert byte.encode_prompt("ab").tolist() == [97, 98]
+    assert 1 not in pieces.encode("<s>")
+
+
+def test_a_tokenizer_is_made_of_its_content_again(pieces: Tokenizer, bpe: Tokenizer) -> None:
+    for tokenizer in (pieces, bpe):
+        again = Tokenizer.of(tokenizer.content(), Path("a.gguf"))
+        assert again.fingerprint == tokenizer.fingerprint
+        assert (again.prompt_start, again.end_of_text) == (tokenizer.prompt_start, tokenizer.end_of_text)
+    with pytest.raises(TokenizerError, match=r"a\.gguf is not a tokenizer"):
+        Tokenizer.of([], Path("a.gguf"))
+
+
+def test_a_file_may_say_which_id_ends_a_text(bpe: Tokenizer) -> None:
+    other = Tokenizer.of(bpe.content(), Path("a.gguf"), end_of_text=7)
+    assert (bpe.end_of_text, other.end_of_text) == (bpe.vocab_size - 1, 7)
+    assert other.with_rules(TextRules(newlines="lf")).end_of_text == 7

@@ -5,12 +5,14 @@ bytes of all tensors without holes. Handled here, and not by the safetensors lib
 bfloat16 and reports a full disk or a cut file in words of its own; tests hold the two to the same bytes.
 """
 
+import io
 import math
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,7 @@ STORAGE: dict[str, np.dtype[Any]] = {
 }
 _NAMES = {dtype: name for name, dtype in STORAGE.items() if name != "BF16"}
 _MOST_HEADER_BYTES = 100_000_000  # the limit of the safetensors library
+_CACHE_LINE_BYTES = 64
 _AGAIN = "Copy or download it again."
 _CONVERT = "Convert it with nextok import."
 _FOREIGN = {
@@ -43,6 +46,13 @@ _FOREIGN = {
     b"GGUF": ("a GGUF file", _CONVERT),
     b"version https": ("a Git LFS pointer", "Download the weights themselves with git lfs pull."),
 }
+
+
+class TensorSpec(NamedTuple):
+    """Shape and dtype of a stored tensor; the dtype is the file's own word, such as F32 or BF16."""
+
+    shape: tuple[int, ...]
+    dtype: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,22 +77,28 @@ class Header:
     """Free text by name."""
 
 
-def encode_header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Returns the header of a file that holds the arrays one after the other in the given order.
+def spec_of(name: str, array: NDArray[Any]) -> TensorSpec:
+    """Returns how an array is stored.
 
     Raises:
-        TypeError: if an array has a dtype that the format does not know (objects, text, complex numbers).
+        TypeError: if it has a dtype that the format does not know (objects, text, complex numbers).
     """
+    dtype = _NAMES.get(array.dtype.newbyteorder("<"))
+    if dtype is None:
+        raise TypeError(f"the array {name!r} has dtype {array.dtype}, which safetensors cannot hold")
+    return TensorSpec(array.shape, dtype)
+
+
+def encode_header(specs: Mapping[str, TensorSpec], metadata: Mapping[str, str]) -> bytes:
+    """Returns the header of a file that holds such tensors one after the other in the given order."""
     table: dict[str, Any] = {"__metadata__": dict(metadata)}
     begin = 0
-    for name, array in arrays.items():
-        dtype = _NAMES.get(array.dtype.newbyteorder("<"))
-        if dtype is None:
-            raise TypeError(f"the array {name!r} has dtype {array.dtype}, which safetensors cannot hold")
-        table[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [begin, begin + array.nbytes]}
-        begin += array.nbytes
+    for name, spec in specs.items():
+        end = begin + nbytes(spec)
+        table[name] = {"dtype": spec.dtype, "shape": list(spec.shape), "data_offsets": [begin, end]}
+        begin = end
     text = to_json(table).encode("utf-8")
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(8 + len(text)) % _CACHE_LINE_BYTES)  # where the file is mapped, tensors lie on whole lines
     return struct.pack("<Q", len(text)) + text
 
 
@@ -92,9 +108,27 @@ def read_header(path: Path) -> Header:
     Raises:
         CheckpointError: if the file is missing, cut short, of another kind, or contradicts itself.
     """
+    with open_weights(path) as stream:
+        return header_of(stream, path)
+
+
+def open_weights(path: Path) -> io.BufferedReader:
+    """Returns the file opened for reading.
+
+    Raises:
+        CheckpointError: if it cannot be.
+    """
     try:
-        with path.open("rb") as stream:
-            table, data_begin = _read_table(stream, path)
+        return path.open("rb")
+    except OSError as error:
+        raise CheckpointError(f"Cannot read the weights {path}: {error.strerror or error}.") from error
+
+
+def header_of(stream: BinaryIO, path: Path) -> Header:
+    """Returns what `read_header` returns, from the start of the opened file; the path is for messages."""
+    try:
+        table, data_begin = _read_table(stream, path)
+        size = os.fstat(stream.fileno()).st_size
     except OSError as error:
         raise CheckpointError(f"Cannot read the weights {path}: {error.strerror or error}.") from error
     metadata = table.pop("__metadata__", {})
@@ -106,13 +140,13 @@ def read_header(path: Path) -> Header:
             f"{path} is not a whole safetensors file: its header makes no sense ({error})."
         ) from error
     ordered = dict(sorted(entries.items(), key=lambda item: item[1].begin))
-    _check_extent(ordered, data_begin, path)
+    _check_extent(ordered, data_begin, size, path)
     return Header(entries=ordered, metadata=metadata)
 
 
-def nbytes(entry: Entry) -> int:
+def nbytes(tensor: Entry | TensorSpec) -> int:
     """Returns the number of bytes the tensor takes in the file."""
-    return math.prod(entry.shape) * STORAGE[entry.dtype].itemsize
+    return math.prod(tensor.shape) * STORAGE[tensor.dtype].itemsize
 
 
 def _read_table(stream: BinaryIO, path: Path) -> tuple[dict[str, Any], int]:
@@ -156,14 +190,13 @@ def _entry(value: Any, data_begin: int) -> Entry:
     return entry
 
 
-def _check_extent(entries: Mapping[str, Entry], data_begin: int, path: Path) -> None:
+def _check_extent(entries: Mapping[str, Entry], data_begin: int, size: int, path: Path) -> None:
     """Refuses holes, overlaps, and a file that is shorter or longer than its header says."""
     end = data_begin
     for name, entry in entries.items():
         if entry.begin != end:
             raise CheckpointError(f"{path} is not a whole safetensors file: the bytes of {name!r} are misplaced.")
         end += nbytes(entry)
-    size = path.stat().st_size
     if size < end:
         raise CheckpointError(f"{path} is cut short: it has {size:,} of {end:,} bytes.", _AGAIN)
     if size > end:

@@ -63,7 +63,7 @@ def load_snapshot(run: RunDirectory, which: Literal["latest", "best"] | int = "l
     """Returns a snapshot, and a warning for each one that had to be passed over to find it.
 
     If the one asked for is damaged, or a pointer is missing, the nearest whole one before it is taken, or failing that
-    the newest one. Arrays are read when touched (see `read_weights`), so take them out one by one.
+    the newest one. Arrays are read when they are asked for (`StoredArrays`), so take them one by one.
 
     Args:
         run: The run.

@@ -39,10 +39,16 @@ class SamplingConfig:
     """Nats subtracted from an id's logit if the output holds it at all; 0 is off. Source: the OpenAI API."""
     stop: tuple[str, ...] = ()
     """Texts that end the continuation and are not part of it."""
+    stop_ids: tuple[int, ...] = ()
+    """Ids that end the continuation as end of text does: drawn and counted, but without text."""
     ignore_end: bool = False
-    """Go on past the end-of-text token, which then is a token like any other."""
+    """Go on past the end-of-text token, which then is a token like any other. A grammar still ends where it must."""
     min_new_tokens: int = 0
-    """Tokens before which neither end of text nor a stop text can end it, in 0 .. max_new_tokens."""
+    """Tokens before which neither end of text nor a stop can end it, in 0 .. max_new_tokens."""
+    regex: str = ""
+    """A regular expression (of Rust's `regex`, without look-around) that the whole text must match; "" is off."""
+    json_schema: str = ""
+    """A JSON schema, as JSON, that the text must follow; "" is off. On the command line a file name, too."""
     banned_ids: tuple[int, ...] = ()
     """Ids that are never drawn."""
     logit_bias: tuple[tuple[int, float], ...] = ()
@@ -60,12 +66,13 @@ class SamplingConfig:
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
             raise ConfigError(f"stop = {self.stop!r} is one text.", f"Write a list of texts: ({self.stop!r},).")
-        for name in ("stop", "banned_ids"):
+        for name in ("stop", "stop_ids", "banned_ids"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "logit_bias", tuple((id, bias) for id, bias in self.logit_bias))
         self._check_counts()
         self._check_numbers()
         self._check_lists()
+        self._check_grammar()
         _check(self.overflow in ("stop", "slide", "half"), "overflow", self.overflow, "one of stop, slide, half")
 
     def _check_counts(self) -> None:
@@ -89,11 +96,18 @@ class SamplingConfig:
     def _check_lists(self) -> None:
         for text in self.stop:
             _check(isinstance(text, str) and text != "", "stop", text, "a text of at least one character")
-        for id in self.banned_ids:
-            _check(_is_whole(id) and id >= 0, "banned_ids", id, "an id of at least 0")
+        for name in ("banned_ids", "stop_ids"):
+            for id in getattr(self, name):
+                _check(_is_whole(id) and id >= 0, name, id, "an id of at least 0")
         for id, bias in self.logit_bias:
             allowed = _is_whole(id) and id >= 0 and _is_within(bias, -_LARGEST)
             _check(allowed, "logit_bias", (id, bias), "an id of at least 0 with a finite number")
+
+    def _check_grammar(self) -> None:
+        for name in ("regex", "json_schema"):
+            _check(isinstance(getattr(self, name), str), name, getattr(self, name), "a text")
+        if self.regex and self.json_schema:
+            raise ConfigError("regex and json_schema are two grammars for one text.", "Give one of them.")
 
 
 def _check(allowed: bool, name: str, value: object, wanted: str) -> None:  # noqa: FBT001  reads as an assertion

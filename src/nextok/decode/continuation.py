@@ -11,18 +11,20 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int64
 
+from nextok.decode.chooser import Choice, Chooser
 from nextok.decode.config import SamplingConfig
+from nextok.decode.constraint import Constraint
 from nextok.decode.explain import Explanation, explain_draw
+from nextok.decode.grammar import grammar_constraint
 from nextok.decode.logprobs import token_logprob, top_logprobs
 from nextok.decode.protocol import TextSource
-from nextok.decode.sampling import Ids, check_vocabulary, distribution, draw
+from nextok.decode.sampling import Ids, check_vocabulary
 from nextok.decode.stop import StopText
 from nextok.errors import ConfigError, PromptError
-from nextok.rng import uniform
 from nextok.tokenizer import TextStream
 
 FinishReason = Literal["stop", "length"]
-"""`stop`: end of text or a stop text; `length`: no more tokens wanted, or no room for one."""
+"""`stop`: end of text, a stop, or a grammar fulfilled; `length`: no more tokens wanted, or no room for one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,10 +74,13 @@ class Continuation:
         vocab_size: V of the model.
         choice: Which of the prompt's continuations this is, from 0.
         explain: Put an explanation in every event.
+        constraint: What the new text must follow, in its first state and nobody else's. Default: the grammar of the
+            options, if there is one.
 
     Raises:
         PromptError: if the prompt cannot be served.
-        ConfigError: if an option does not fit the vocabulary, or stop texts come without a tokenizer.
+        ConfigError: if an option does not fit the vocabulary, or stop texts or a grammar come without a tokenizer.
+        MissingExtraError: if the options have a grammar and llguidance is not installed.
     """
 
     def __init__(
@@ -88,28 +93,38 @@ class Continuation:
         vocab_size: int,
         choice: int = 0,
         explain: bool = False,
+        constraint: Constraint | None = None,
     ) -> None:
-        if config.stop and tokenizer is None:
-            raise ConfigError(f"stop = {config.stop!r} needs a tokenizer.", "Hand one in, or leave stop empty.")
+        _check_tokenizer(config, tokenizer)
         self.config, self.choice, self._context, self._explain = config, choice, context, explain
         # Ids beyond the tokenizer's have no text: rows that round the vocabulary up to a multiple of 64 or 128.
-        self._vocab_size = vocab_size if tokenizer is None else min(vocab_size, tokenizer.vocab_size)
+        vocab_size = vocab_size if tokenizer is None else min(vocab_size, tokenizer.vocab_size)
         end = None if tokenizer is None else tokenizer.end_of_text
-        self._end = end if end is not None and end < self._vocab_size else None
-        check_vocabulary(config, self._vocab_size)
-        self._ids = check_prompt(prompt_ids, self._vocab_size, self._end)
-        self._n_prompt = self._n_ids = self._ids.size
-        self._check_room()
-        self._stream: TextStream = _NoText() if tokenizer is None else tokenizer.stream()
+        end = end if end is not None and end < vocab_size else None
+        check_vocabulary(config, vocab_size)
+        prompt_T = check_prompt(prompt_ids, vocab_size, end)
+        self._check_room(prompt_T.size)
+        if constraint is None and (config.regex or config.json_schema):
+            constraint = grammar_constraint(tokenizer, regex=config.regex, json_schema=config.json_schema)
+        self.chooser = Chooser(prompt_T, config, vocab_size=vocab_size, end=end, choice=choice, constraint=constraint)
+        """The ids so far, and the rules by which the next one is chosen. `accept` alone appends to it."""
+        self._stream: TextStream = _NoText() if tokenizer is None else tokenizer.stream(prompt_T)
         self._stops = StopText(config.stop)
         self._events: list[Event] = []
         self.finish_reason: FinishReason | None = None if config.max_new_tokens else "length"
         """Why it ended, None while it goes on."""
+        if self.finish_reason is None and self.chooser.is_done:  # a grammar that matches nothing but the empty text
+            self.finish_reason = "stop"
+
+    @property
+    def ids(self) -> Int64[np.ndarray, " T"]:
+        """All ids so far, those of the prompt first: a view, not to be written to."""
+        return self.chooser.ids
 
     @property
     def last_id(self) -> int:
         """The newest id, which the model has not read yet once the prompt is read."""
-        return int(self._ids[self._n_ids - 1])
+        return int(self.ids[-1])
 
     def window(self, n_read: int) -> Int64[np.ndarray, " T"] | None:
         """Returns the ids that an emptied slot must read next, or None where it goes on with `last_id` alone.
@@ -124,7 +139,7 @@ class Continuation:
         else:
             # Learned positions cannot be shifted in a cache: what stays is read again, from position 0.
             size = self._context if self.config.overflow == "slide" else max(1, self._context // 2)
-        return self._ids[max(0, self._n_ids - size) : self._n_ids]
+        return self.ids[-size:]
 
     def accept(self, logits_V: Float[np.ndarray, " V"], n_read: int) -> Event:
         """Draws the next token and returns it with the text it releases.
@@ -134,14 +149,15 @@ class Continuation:
             n_read: How many of the newest ids they come from.
 
         Raises:
-            PromptError: if the bans leave no id.
+            PromptError: if bans and constraint leave no id.
             NonFiniteError: if the logits are not a distribution.
         """
         assert self.finish_reason is None, "a finished continuation takes no more logits"
-        legal_V = logits_V[: self._vocab_size]
-        id, explanation = self._choose(legal_V, n_read)
-        self._append(id)
-        text = self._advance_text(id)
+        legal_V = logits_V[: self.chooser.vocab_size]
+        choice = self.chooser.choose(legal_V, explain=self._explain)
+        explanation = self._explanation(choice, legal_V, n_read) if self._explain else None
+        id, ended = choice.id, self.chooser.append(choice.id)
+        text = self._advance_text(id, ended=ended)
         event = Event(
             id=id,
             text=text,
@@ -161,56 +177,62 @@ class Continuation:
             ids=tuple(event.id for event in self._events),
             logprobs=tuple(event.logprob for event in self._events),
             finish_reason=self.finish_reason,
-            prompt_ids=tuple(self._ids[: self._n_prompt].tolist()),
+            prompt_ids=tuple(self.ids[: self.chooser.n_prompt].tolist()),
             top_logprobs=tuple(event.top_logprobs for event in self._events) if self.config.top_logprobs else (),
         )
 
-    def _choose(self, legal_V: np.ndarray, n_read: int) -> tuple[int, Explanation | None]:
-        prompt, output = self._ids[: self._n_prompt], self._ids[self._n_prompt : self._n_ids]
-        too_early = output.size < self.config.min_new_tokens and not self.config.ignore_end
-        banned = [self._end] if self._end is not None and too_early else []
-        kept = distribution(legal_V, self.config, prompt, output, banned_ids=banned, explain=self._explain)
-        number = uniform(self.config.seed, "sample", self.choice, self._n_ids)
-        id = draw(kept, number)
-        if not self._explain:
-            return id, None
-        context_ids = self._ids[self._n_ids - n_read : self._n_ids].tolist()
-        used = number if self.config.temperature else None
-        return id, explain_draw(legal_V, kept, id=id, uniform=used, position=self._n_ids, context_ids=context_ids)
+    def _explanation(self, choice: Choice, legal_V: np.ndarray, n_read: int) -> Explanation:
+        return explain_draw(
+            legal_V,
+            choice.kept,
+            id=choice.id,
+            uniform=choice.uniform if self.config.temperature else None,
+            position=self.ids.size,
+            context_ids=self.ids[-n_read:].tolist(),
+        )
 
-    def _append(self, id: int) -> None:
-        if self._n_ids == self._ids.size:
-            self._ids = np.resize(self._ids, 2 * self._n_ids)
-        self._ids[self._n_ids] = id
-        self._n_ids += 1
+    def _advance_text(self, id: int, *, ended: bool) -> str:
+        """Takes the newest id into the text, decides whether it was the last, and returns the text released.
 
-    def _advance_text(self, id: int) -> str:
-        """Takes the newest id into the text, decides whether it was the last, and returns the text released."""
-        n_new = self._n_ids - self._n_prompt
-        ended = id == self._end and not self.config.ignore_end
-        full = n_new == self.config.max_new_tokens or (self.config.overflow == "stop" and self._n_ids == self._context)
-        text = "" if ended else self._release(self._stream.push(id), n_new)
+        Args:
+            id: The newest id.
+            ended: Whether it ends the text and is no part of it.
+        """
+        text = "" if ended else self._release(self._stream.push(id))
+        ended = ended or self.chooser.is_done
+        n_new = self.chooser.n_new
+        full = n_new == self.config.max_new_tokens or (
+            self.config.overflow == "stop" and self.ids.size == self._context
+        )
         if self._stops.found is None and (ended or full):
-            text += self._release(self._stream.flush(), n_new) + self._stops.flush()
+            text += self._release(self._stream.flush()) + self._stops.flush()
         if ended or self._stops.found is not None:
             self.finish_reason = "stop"
         elif full:
             self.finish_reason = "length"
         return text
 
-    def _release(self, piece: str, n_new: int) -> str:
-        return piece if n_new < self.config.min_new_tokens else self._stops.push(piece)
+    def _release(self, piece: str) -> str:
+        return piece if self.chooser.n_new < self.config.min_new_tokens else self._stops.push(piece)
 
-    def _check_room(self) -> None:
+    def _check_room(self, n_prompt: int) -> None:
         wanted = self.config.max_new_tokens
-        if self.config.overflow != "stop" or self._n_ids + min(1, wanted) <= self._context:
+        if self.config.overflow != "stop" or n_prompt + min(1, wanted) <= self._context:
             return
-        too_long = self._n_ids > self._context
+        too_long = n_prompt > self._context
         trouble = "so it cannot be read whole" if too_long else f"which leaves no room for {wanted} new ones"
         raise PromptError(
-            f"The prompt has {self._n_ids} tokens and the model's context holds {self._context}, {trouble}.",
+            f"The prompt has {n_prompt} tokens and the model's context holds {self._context}, {trouble}.",
             "Shorten the prompt, or let old tokens go with --overflow slide.",
         )
+
+
+def _check_tokenizer(config: SamplingConfig, tokenizer: TextSource | None) -> None:
+    for name in ("stop", "regex", "json_schema"):
+        if getattr(config, name) and tokenizer is None:
+            raise ConfigError(
+                f"{name} = {getattr(config, name)!r} needs a tokenizer.", f"Hand one in, or leave {name} empty."
+            )
 
 
 class _NoText:

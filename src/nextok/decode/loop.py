@@ -34,7 +34,7 @@ def stream(
         prompt_ids: Ids of the prompt; where empty, it starts from end of text.
         config: The options.
         choice: Which of the prompt's continuations, from 0; `config.n` is not looked at.
-        slot: The slot to use, empty and nobody else's meanwhile.
+        slot: The slot to use, nobody else's meanwhile.
         explain: Put an explanation in every event.
 
     Raises:
@@ -42,7 +42,7 @@ def stream(
         ConfigError: if an option does not fit the vocabulary.
         NonFiniteError: if the model's logits are not a distribution.
     """
-    batch = Batch(decoder, tokenizer, slots=(slot,))
+    batch = Batch(decoder, tokenizer, slots=(slot,), chunk=decoder.context)  # nobody else is held up
     batch.submit(prompt_ids, config, choice=choice, explain=explain)
     return _events(batch)
 
@@ -50,17 +50,17 @@ def stream(
 def generate(
     decoder: Decoder, tokenizer: TextSource | None, prompts: Sequence[Ids], config: SamplingConfig
 ) -> list[list[Generation]]:
-    """Returns for each prompt its `config.n` continuations, run on all slots of the decoder, which must be empty.
+    """Returns for each prompt its `config.n` continuations, run on all slots of the decoder.
 
     Each is what it would be alone, as far as the decoder's logits are: a draw depends on (seed, choice, position), and
-    no prompt is padded.
+    no prompt is padded. What prompts and choices have in common is read once.
 
     Raises:
         PromptError: if one of the prompts cannot be served, or bans leave no token; nothing has run in the first case.
         ConfigError: if an option does not fit the vocabulary.
         NonFiniteError: if the model's logits are not a distribution.
     """
-    with Batch(decoder, tokenizer) as batch:
+    with Batch(decoder, tokenizer, chunk=decoder.context) as batch:
         table = [[batch.submit(ids, config, choice=choice) for choice in range(config.n)] for ids in prompts]
         while batch.busy:
             for outcome in batch.step():

@@ -6,10 +6,11 @@ Axes: B sequences in one step, T positions, V vocabulary.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32, Int64
+from numpy.typing import NDArray
 
 from nextok.tokenizer import TextStream
 
@@ -69,6 +70,13 @@ class Decoder(Protocol):
     def truncate(self, slot: int, length: int) -> None:
         """Forgets all but the first `length` ids of the slot, 0 <= length <= `length(slot)`."""
 
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Lengthens `target` to `length` ids, at most `length(source)`, with what `source` has computed there.
+
+        The caller knows that the first `length` ids of `source` begin with those that `target` holds. It costs a copy
+        of memory where reading the ids would cost a pass over the weights.
+        """
+
     def release(self, slot: int) -> None:
         """Empties the slot for the next sequence; on an empty one this does nothing."""
 
@@ -88,5 +96,5 @@ class TextSource(Protocol):
     def end_of_text(self) -> int | None:
         """The id that ends a document, None where the vocabulary has none."""
 
-    def stream(self) -> TextStream:
-        """Returns a new stream for one sequence."""
+    def stream(self, after: Sequence[int] | NDArray[np.integer[Any]] = ()) -> TextStream:
+        """Returns a new stream for one sequence, which goes on after the given ids."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Bool, Float, Float32, Float64, Int64
 
 from nextok.decode.config import SamplingConfig
 from nextok.decode.filters import min_p, top_k, top_p
@@ -29,7 +29,7 @@ class Removal:
     """What one filter took away."""
 
     filter: str
-    """`bans`, `argmax` (temperature 0), `top_k`, `top_p` or `min_p`."""
+    """`bans` (with what a constraint forbids), `argmax` (temperature 0), `top_k`, `top_p` or `min_p`."""
     count: int
     """How many ids it removed."""
     examples: tuple[int, ...]
@@ -55,6 +55,7 @@ def distribution(
     output_ids: Ids = (),
     *,
     banned_ids: Sequence[int] = (),
+    allowed_V: Bool[np.ndarray, " V"] | None = None,
     explain: bool = False,
 ) -> Distribution:
     """Returns the distribution of the next token.
@@ -65,17 +66,20 @@ def distribution(
         prompt_ids: The ids of the prompt, for the repetition penalty.
         output_ids: The ids drawn so far, for all penalties.
         banned_ids: Ids banned at this position, beside those of the options.
+        allowed_V: True for ids that a constraint lets come here; None where there is none.
         explain: Record what each filter removed.
 
     Raises:
         ConfigError: if a banned or biased id is not in the vocabulary.
-        PromptError: if the bans leave no id.
+        PromptError: if bans and constraint leave no id.
         NonFiniteError: if the logits are not a distribution, or penalties and biases make one infinite.
     """
     largest_logit(logits_V)
     check_vocabulary(config, logits_V.size)
     adjusted_V = adjust(logits_V, config, prompt_ids, output_ids, banned_ids)
-    _check_adjusted(adjusted_V)
+    if allowed_V is not None:
+        adjusted_V = np.where(allowed_V, adjusted_V, np.float32(-np.inf))
+    _check_adjusted(adjusted_V, constrained=allowed_V is not None)
     ids_K, logits_K = np.arange(adjusted_V.size), _divide(adjusted_V, config.temperature)
     removals = []
     if explain:
@@ -112,7 +116,9 @@ def check_vocabulary(config: SamplingConfig, vocab_size: int) -> None:
     Raises:
         ConfigError: for one that is not.
     """
-    for name, ids in (("banned_ids", config.banned_ids), ("logit_bias", [id for id, _ in config.logit_bias])):
+    biased_ids = [id for id, _ in config.logit_bias]
+    named = (("banned_ids", config.banned_ids), ("stop_ids", config.stop_ids), ("logit_bias", biased_ids))
+    for name, ids in named:
         if ids and max(ids) >= vocab_size:
             raise ConfigError(f"{name} holds the id {max(ids)}; the vocabulary has ids 0 to {vocab_size - 1}.")
 
@@ -151,8 +157,11 @@ def _penalises(config: SamplingConfig) -> bool:
     return config.repetition_penalty != 1 or config.frequency_penalty != 0 or config.presence_penalty != 0
 
 
-def _check_adjusted(adjusted_V: np.ndarray) -> None:
+def _check_adjusted(adjusted_V: np.ndarray, *, constrained: bool) -> None:
     largest = adjusted_V.max()
+    if largest == -np.inf and constrained:
+        message = "The constraint and the banned ids leave no token to draw."
+        raise PromptError(message, "Ban fewer ids, or give a grammar that this vocabulary can spell.")
     if largest == -np.inf:
         raise PromptError("The banned ids leave no token to draw.", "Ban fewer ids, or lower min_new_tokens.")
     if not np.isfinite(largest):

@@ -44,6 +44,17 @@ class Slots:
         """Empties the slot."""
         self.truncate(slot, 0)
 
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Lengthens `target` to `length` tokens with what `source` holds at these positions."""
+        start, held = self.length(target), self.length(source)
+        assert start <= length <= held, f"slot {target} has {start} tokens and slot {source} {held}, not {length}"
+        self._copy_cache(source, target, slice(start, length))
+        self._lengths[target] = length
+
+    def _copy_cache(self, source: int, target: int, positions: slice) -> None:
+        """Copies keys and values of these positions; the decoder's own part of `copy`."""
+        raise NotImplementedError
+
     def _check_room(self, slots: Sequence[int], tokens: int) -> None:
         """Refuses slots named twice or without room for so many more tokens, before any of them changes."""
         assert len(set(slots)) == len(slots), f"a slot is named twice: {slots}"

@@ -91,6 +91,10 @@ class TorchDecoder(Slots):
             self._lengths[slot] += 1
         return _to_numpy(logits_B1V[:, 0])
 
+    def _copy_cache(self, source: int, target: int, positions: slice) -> None:
+        for cache_LBGSK in (self._keys_LBGSK, self._values_LBGSK):
+            cache_LBGSK[:, target, :, positions] = cache_LBGSK[:, source, :, positions]
+
     def _attend_row(
         self, layer: int, slot: int, start: int, q_1HTK: Tensor, k_1GTK: Tensor, v_1GTK: Tensor, taps: Taps
     ) -> Tensor:

@@ -1,13 +1,17 @@
 """A model's weights as named NumPy arrays, and back: the form that files are written from and read into."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float32
+from numpy.typing import NDArray
 
 from nextok.errors import CheckpointError
 from nextok.model.gpt import GPT
+from nextok.model.init import empty
+from nextok.spec import ModelConfig
 
 
 def weight_arrays(model: GPT) -> dict[str, Float32[np.ndarray, "..."]]:
@@ -27,9 +31,27 @@ def load_weights(model: GPT, arrays: Mapping[str, Float32[np.ndarray, "..."]]) -
         raise CheckpointError(f"The checkpoint is of another model: {odd!r} is in only one of the two.")
     with torch.no_grad():
         for name, parameter in parameters.items():
-            if parameter.shape != arrays[name].shape:
+            array = arrays[name]  # once: it may be read from disk each time
+            if parameter.shape != array.shape:
                 raise CheckpointError(
-                    f"The checkpoint is of another model: {name} is {list(arrays[name].shape)}, "
-                    f"not {list(parameter.shape)}."
+                    f"The checkpoint is of another model: {name} is {list(array.shape)}, not {list(parameter.shape)}."
                 )
-            parameter.copy_(torch.from_numpy(np.array(arrays[name])))
+            parameter.copy_(torch.from_numpy(np.array(array)))
+
+
+def filled(config: ModelConfig, arrays: Iterable[tuple[str, NDArray[Any]]]) -> GPT:
+    """Returns the model with these weights, float32 on the CPU, in evaluation mode (no dropout).
+
+    They are copied one by one, so that the most memory taken is that of the model and its largest matrix.
+
+    Args:
+        config: The model.
+        arrays: Native name and array of all of `nextok.spec.parameter_shapes`, in any order.
+    """
+    model = empty(config)
+    left = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, array in arrays:
+            left.pop(name).copy_(torch.from_numpy(array))
+    assert not left, f"never filled: {sorted(left)}"
+    return model.eval()

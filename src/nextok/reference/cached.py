@@ -80,6 +80,10 @@ class NumpyDecoder(Slots):
         rows = [self._read(slot, ids_1, last_only=True) for slot, ids_1 in zip(slots, ids_B1, strict=True)]
         return np.concatenate(rows).astype(np.float32)
 
+    def _copy_cache(self, source: int, target: int, positions: slice) -> None:
+        for cache in (self._keys, self._values):
+            cache[target, :, :, positions] = cache[source, :, :, positions]
+
     def _read(self, slot: int, ids_T: NDArray[np.int64], *, last_only: bool) -> Array:
         """Appends the ids; returns the logits after each of them, or a single row, in the weights' own dtype."""
         w, config, start = self._weights, self._config, self._lengths[slot]

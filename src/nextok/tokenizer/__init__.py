@@ -4,6 +4,7 @@ Not here: reading files and documents (`nextok.corpus`), choosing the next id (`
 """
 
 from nextok.tokenizer.build import byte_level_bpe, byte_tokenizer, char_tokenizer, train_bpe
+from nextok.tokenizer.byte_symbols import byte_symbols
 from nextok.tokenizer.characters import Unknown
 from nextok.tokenizer.choice import TokenizerChoice, build_tokenizer, check_fits, parse_choice
 from nextok.tokenizer.gpt2 import gpt2_tokenizer
@@ -26,6 +27,7 @@ __all__ = [
     "UnknownIdWarning",
     "build_tokenizer",
     "byte_level_bpe",
+    "byte_symbols",
     "byte_tokenizer",
     "char_tokenizer",
     "check_fits",

@@ -15,5 +15,8 @@ def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, object]:
     }
     if tokenizer.end_of_text is not None:
         name = tokenizer.token_bytes(tokenizer.end_of_text).decode("utf-8")
-        config.update(bos_token=name, eos_token=name)
+        # No text is unknown to it; converters (CTranslate2's for GPT-2) ask for a name all the same, as GPT-2 has one.
+        config.update(bos_token=name, eos_token=name, unk_token=name)
+    if tokenizer.prompt_start is not None:
+        config["bos_token"] = tokenizer.token_bytes(tokenizer.prompt_start).decode("utf-8")
     return config

@@ -38,6 +38,17 @@ def recognise(content: Mapping[str, Any]) -> Traits:
     return Traits(kind="other", rules=TextRules(), cuttable=False)
 
 
+def token_before_texts(content: Mapping[str, Any]) -> str | None:
+    """Returns the control token that the post-processor puts before every text, or None."""
+    processor = content.get("post_processor") or {}
+    steps = processor["processors"] if processor.get("type") == "Sequence" else [processor]
+    for step in steps:
+        first = step["single"][0] if step.get("type") == "TemplateProcessing" and step["single"] else {}
+        if "SpecialToken" in first:
+            return str(first["SpecialToken"]["id"])
+    return None
+
+
 def _plain_bpe(content: Mapping[str, Any]) -> bool:
     model = content["model"]
     changing = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")

@@ -43,11 +43,12 @@ class WindowStream:
 
     Args:
         decode: Gives the text of several ids.
+        after: The ids that stand before the first one, as far as its text depends on them; their text is not given.
     """
 
-    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+    def __init__(self, decode: Callable[[Sequence[int]], str], after: Sequence[int] = ()) -> None:
         self._decode = decode
-        self._shown: list[int] = []
+        self._shown: list[int] = list(after)
         self._waiting: list[int] = []
 
     def push(self, token_id: int) -> str:

@@ -23,11 +23,11 @@ from nextok.files import write_text
 from nextok.tokenizer.byte_symbols import byte_symbols, symbols_to_bytes
 from nextok.tokenizer.characters import CharacterTable, Unknown
 from nextok.tokenizer.pieces import cut_text
-from nextok.tokenizer.recognise import Kind, recognise
+from nextok.tokenizer.recognise import Kind, recognise, token_before_texts
 from nextok.tokenizer.show import shown
 from nextok.tokenizer.stream import ByteStream, TextStream, WindowStream
 from nextok.tokenizer.text_rules import TextRules
-from nextok.tokenizer.tokenizer_json import read_library_tokenizer
+from nextok.tokenizer.tokenizer_json import make_library_tokenizer, read_library_tokenizer
 
 Ids = Sequence[int] | NDArray[np.integer[Any]]
 
@@ -41,6 +41,7 @@ _STRAY_BYTES = re.compile(
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-F]{2})>\Z")
 _WORD_MARK = "▁"
 _BATCH_CHARACTERS = 4_000_000
+_STREAM_CONTEXT = 8  # ids before a stream that its first text may depend on: the bytes of a character, and some more
 
 
 class UnknownIdWarning(UserWarning):
@@ -52,31 +53,37 @@ class Tokenizer:
 
     Args:
         library: The tokenizer of the `tokenizers` library to use; the caller must not change it afterwards.
+        end_of_text: The id that separates documents, where a model's file says so; None finds it by its name.
 
     Attributes:
         kind: `char`, `byte`, `bpe` (byte-level BPE, GPT-2's among them) or `other` (any other tokenizer.json).
         rules: What happens to text before it is encoded.
         vocab_size: The largest id + 1, end of text included.
         end_of_text: The id that separates documents, or None.
+        prompt_start: The id that every prompt of the model begins with (`<s>` of the Llama family), or None.
     """
 
     kind: Kind
     rules: TextRules
     vocab_size: int
     end_of_text: int | None
+    prompt_start: int | None
 
-    def __init__(self, library: tokenizers.Tokenizer) -> None:
+    def __init__(self, library: tokenizers.Tokenizer, *, end_of_text: int | None = None) -> None:
         library.encode_special_tokens = True  # text never spells a control token
         library.no_truncation()
         library.no_padding()
-        traits = recognise(json.loads(library.to_str()))
+        content = json.loads(library.to_str())
+        traits = recognise(content)
         self._library = library
         self._cuttable = traits.cuttable
         self.kind, self.rules = traits.kind, traits.rules
         vocabulary = library.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values(), default=-1) + 1
         control = {added.content: i for i, added in library.get_added_tokens_decoder().items() if added.special}
-        self.end_of_text = next((control[name] for name in (END_OF_TEXT, *_FOREIGN_ENDS) if name in control), None)
+        named = next((control[name] for name in (END_OF_TEXT, *_FOREIGN_ENDS) if name in control), None)
+        self.end_of_text = named if end_of_text is None else end_of_text
+        self.prompt_start = vocabulary.get(token_before_texts(content) or "")
 
     def __repr__(self) -> str:
         return f"Tokenizer(kind={self.kind!r}, vocab_size={self.vocab_size}, end_of_text={self.end_of_text})"
@@ -84,7 +91,7 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256, in hexadecimal, of what decides the ids; equal after save and load."""
-        content = json.loads(self._library.to_str())
+        content = self.content()
         parts = {name: content[name] for name in ("normalizer", "pre_tokenizer", "model", "added_tokens", "decoder")}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
@@ -100,6 +107,15 @@ class Tokenizer:
             UnknownCharacterError: for a character outside a `char` vocabulary.
         """
         return self.encode_many([text], unknown=unknown)[0]
+
+    def encode_prompt(self, text: str, *, unknown: Unknown = "error") -> NDArray[np.int64]:
+        """Returns the ids [T] of a text that a model is to continue: as `encode`, after `prompt_start` if there is one.
+
+        Raises:
+            UnknownCharacterError: as `encode`.
+        """
+        ids_T = self.encode(text, unknown=unknown)
+        return ids_T if self.prompt_start is None else np.concatenate([[self.prompt_start], ids_T])
 
     def encode_many(self, texts: Sequence[str], *, unknown: Unknown = "error") -> list[NDArray[np.int64]]:
         """Returns the ids of each text, as `encode` gives them; `bpe` and `other` use all cores.
@@ -158,9 +174,17 @@ class Tokenizer:
         known = 0 <= token_id < self.vocab_size and self._has_token[token_id]
         return shown(self._bytes_of_token[token_id]) if known else f"<unknown id {token_id}>"
 
-    def stream(self) -> TextStream:
-        """Returns a fresh stream that turns ids into text as they come."""
-        return WindowStream(self.decode) if self.kind == "other" else ByteStream(self.token_bytes)
+    def stream(self, after: Ids = ()) -> TextStream:
+        """Returns a fresh stream that turns ids into text as they come.
+
+        Args:
+            after: The ids that stand before. Some tokenizers of kind `other` drop a space at the beginning of a text,
+                so the text of the first id depends on whether there is one before it.
+        """
+        if self.kind != "other":
+            return ByteStream(self.token_bytes)
+        before = [i for i in np.asarray(after, dtype=np.int64).tolist() if i not in self._control_ids]
+        return WindowStream(self.decode, before[-_STREAM_CONTEXT:])
 
     def with_rules(self, rules: TextRules) -> "Tokenizer":
         """Returns this tokenizer with other rules for text.
@@ -172,7 +196,11 @@ class Tokenizer:
             raise TokenizerError("Rules for text cannot be set on a tokenizer that brings its own normalizer.")
         library = tokenizers.Tokenizer.from_str(self._library.to_str())
         library.normalizer = rules.normalizer()
-        return Tokenizer(library)
+        return Tokenizer(library, end_of_text=self.end_of_text)
+
+    def content(self) -> dict[str, Any]:
+        """Returns the content of its tokenizer.json, as a copy of plain values."""
+        return dict(json.loads(self._library.to_str()))
 
     def save(self, path: Path) -> None:
         """Writes the tokenizer.json atomically; `load` and transformers read it.
@@ -190,6 +218,20 @@ class Tokenizer:
             TokenizerError: if the file is missing, not strict JSON, or not a tokenizer that the library knows.
         """
         return cls(read_library_tokenizer(path))
+
+    @classmethod
+    def of(cls, content: Any, path: Path, *, end_of_text: int | None = None) -> "Tokenizer":
+        """Returns the tokenizer of the parsed content of a tokenizer.json.
+
+        Args:
+            content: The content, unchecked.
+            path: The file it comes from, for messages.
+            end_of_text: As for the class.
+
+        Raises:
+            TokenizerError: if it is not a tokenizer that the library knows.
+        """
+        return cls(make_library_tokenizer(content, path), end_of_text=end_of_text)
 
     @cached_property
     def _characters(self) -> CharacterTable:
@@ -209,6 +251,10 @@ class Tokenizer:
         for token_id, added in self._library.get_added_tokens_decoder().items():
             table[token_id] = added.content.encode("utf-8")
         return table
+
+    @cached_property
+    def _control_ids(self) -> frozenset[int]:
+        return frozenset(i for i, added in self._library.get_added_tokens_decoder().items() if added.special)
 
     @cached_property
     def _has_token(self) -> NDArray[np.bool_]:

@@ -26,6 +26,15 @@ def read_library_tokenizer(path: Path) -> tokenizers.Tokenizer:
         content = read_json(path)
     except InputError as error:
         raise TokenizerError(error.message, _REMAKE) from error
+    return make_library_tokenizer(content, path)
+
+
+def make_library_tokenizer(content: Any, path: Path) -> tokenizers.Tokenizer:
+    """Returns the library's tokenizer of the parsed content of a tokenizer.json; `path` says where it came from.
+
+    Raises:
+        TokenizerError: if it is not a tokenizer that the library knows.
+    """
     _check_content(content, path)
     try:
         return tokenizers.Tokenizer.from_str(to_json(content))
