@@ -2,8 +2,11 @@
 
 import base64
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,6 +15,8 @@ from numpy.typing import NDArray
 
 from nextok.decode import SamplingConfig, generate
 from nextok.files import read_json
+from nextok.interop import write_directory
+from nextok.interop.torch_checkpoint import read_torch_checkpoint
 from nextok.model import GPT, TorchDecoder, build, load_weights
 from nextok.reference import NumpyDecoder, forward, logits
 from nextok.spec import ModelConfig, count, hook_names
@@ -149,3 +154,34 @@ def test_both_decoders_sort_as_they_generate(model: GPT, weights: Weights) -> No
     for decoder in (TorchDecoder(model, n_slots=9), NumpyDecoder(CONFIG, weights, n_slots=9)):
         made = generate(decoder, None, prompts, options)
         np.testing.assert_array_equal([each.ids for [each] in made], np.sort(prompts, axis=1))
+
+
+def test_all_729_inputs_are_sorted_by_transformers(weights: Weights, tmp_path: Path, transformers: ModuleType) -> None:
+    assert write_directory(tmp_path, CONFIG, weights).family == "gpt2"
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path)
+    in_order = np.sort(ALL_INPUTS, axis=1)
+    ids_BT = torch.from_numpy(ALL_INPUTS)
+    with torch.no_grad():
+        for _ in range(6):
+            ids_BT = torch.cat([ids_BT, theirs(ids_BT).logits[:, -1:].argmax(dim=-1)], dim=1)
+    options = {"do_sample": False, "top_k": None, "max_new_tokens": 5, "pad_token_id": 0}  # 5: it has 11 positions
+    prompts = torch.from_numpy(ALL_INPUTS)
+    generated = theirs.generate(prompts, attention_mask=torch.ones_like(prompts), **options)
+    np.testing.assert_array_equal(ids_BT[:, 6:], in_order)
+    np.testing.assert_array_equal(generated[:, 6:], in_order[:, :5])
+
+
+def test_its_checkpoint_as_mingpt_saves_it_is_the_same_model(shared_data, weights: Weights, tmp_path: Path) -> None:
+    tensors = tensors_of(shared_data("gpt-nano-sort-model.json"))
+    assert "transformer.h.0.attn.bias" in tensors
+    torch.save({name: torch.tensor(array) for name, array in tensors.items()}, tmp_path / "model.pt")
+    said = {
+        "model": {"model_type": "gpt-nano", "vocab_size": 3, "block_size": 11, "attn_pdrop": 0.1, "embd_pdrop": 0.1}
+    }
+    (tmp_path / "config.json").write_text(json.dumps(said), encoding="utf-8")
+    stored = read_torch_checkpoint(tmp_path / "model.pt")
+    assert stored.config == CONFIG
+    read = dict(stored.arrays)
+    assert read.keys() == weights.keys()
+    for name, array in read.items():
+        np.testing.assert_array_equal(array, weights[name])

@@ -1,18 +1,28 @@
-"""Run directories against transformers, both ways: its models read here, our models loaded there.
+"""Run directories against transformers, both ways: its models read here, our models loaded there."""
 
-The oracle takes seconds to import, so all that needs it is in this file.
-"""
-
+import json
 import logging
-import warnings
 
+import numpy as np
 import pytest
+import safetensors.torch
 import torch
+from torch.nn import functional as F
 
-from nextok.interop import load_model, read_directory, write_directory
+import nextok
+from nextok.errors import CheckpointError
+from nextok.interop import (
+    StoredModel,
+    cut_padding,
+    open_model,
+    read_directory,
+    write_directory,
+    write_stored,
+)
+from nextok.interop.fields import _READ_ACTIVATIONS
 from nextok.model import build, weight_arrays
 from nextok.spec import ModelConfig, preset_config
-from nextok.tokenizer import byte_tokenizer
+from nextok.tokenizer import byte_level_bpe, byte_tokenizer, char_tokenizer, train_bpe
 
 CLOSE = 1e-5
 LLAMA = {"norm": "rmsnorm", "position": "rope", "mlp": "swiglu", "bias": False}
@@ -26,24 +36,6 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def transformers():
-    with warnings.catch_warnings():  # of the library's own imports
-        warnings.simplefilter("ignore")
-        import transformers
-        from transformers import (
-            AutoModelForCausalLM,
-            AutoTokenizer,
-            GPT2LMHeadModel,
-            LlamaForCausalLM,
-            Qwen3ForCausalLM,
-        )
-
-        assert all((AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM, Qwen3ForCausalLM))
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
 
 
 @pytest.fixture(name="ids_BT")
@@ -112,7 +104,7 @@ def foreign(transformers, request):
 @pytest.mark.parametrize("foreign", FOREIGN, indirect=True)
 def test_a_model_of_transformers_computes_the_same_here(foreign, ids_BT, tmp_path):
     foreign.save_pretrained(tmp_path)
-    ours = load_model(tmp_path)
+    ours = nextok.load(tmp_path).model
     assert torch.allclose(logits_of(ours, ids_BT), logits_of(foreign, ids_BT), rtol=0, atol=CLOSE)
     assert torch.equal(greedy(ours, ids_BT), greedy(foreign, ids_BT))
 
@@ -121,7 +113,9 @@ def test_a_model_of_transformers_computes_the_same_here(foreign, ids_BT, tmp_pat
 def test_shards_of_transformers_are_read(foreign, ids_BT, tmp_path):
     foreign.save_pretrained(tmp_path, max_shard_size="50KB")
     assert not (tmp_path / "model.safetensors").exists()
-    assert torch.allclose(logits_of(load_model(tmp_path), ids_BT), logits_of(foreign, ids_BT), rtol=0, atol=CLOSE)
+    assert torch.allclose(
+        logits_of(nextok.load(tmp_path).model, ids_BT), logits_of(foreign, ids_BT), rtol=0, atol=CLOSE
+    )
 
 
 OURS = {
@@ -185,15 +179,44 @@ def test_sampling_in_transformers_is_on_and_unfiltered(tmp_path, transformers):
     assert theirs.generate(torch.zeros(1, 2, dtype=torch.long), max_new_tokens=2, pad_token_id=0).shape == (1, 4)
 
 
-def test_the_tokenizer_of_a_directory_gives_the_same_ids(tmp_path, transformers):
-    tokenizer = byte_tokenizer()
+TEXTS = [
+    "Don't ? stop",
+    "  two\n\nlines ",
+    "größe 👍",
+    "def f(x):\n\treturn x  # 10,000\r\n",
+    "",
+    " 's  ,  .",
+    "e\u0301 \u00e9",
+]
+
+
+def gpt2s_own(shared_data):
+    """Returns the vocabulary and the merges that GPT-2 was trained with."""
+    vocabulary = json.loads(shared_data("gpt2_encoder.json").read_text(encoding="utf-8"))
+    lines = shared_data("gpt2_vocab.bpe").read_text(encoding="utf-8").split("\n")[1:-1]
+    return byte_level_bpe(vocabulary, [tuple(line.split(" ")) for line in lines], end_of_text=True)
+
+
+TOKENIZERS = {
+    "char": lambda _: char_tokenizer(TEXTS, end_of_text=False),
+    "char-with-end": lambda _: char_tokenizer(TEXTS, end_of_text=True),
+    "byte": lambda _: byte_tokenizer(),
+    "bpe": lambda _: train_bpe(TEXTS * 9, 300),
+    "gpt2": gpt2s_own,
+}
+
+
+@pytest.mark.parametrize("make", TOKENIZERS.values(), ids=TOKENIZERS)
+def test_the_tokenizer_of_a_directory_gives_the_same_ids(make, tmp_path, transformers, shared_data):
+    tokenizer = make(shared_data)
     config = preset_config("nano", "modern", vocab_size=tokenizer.vocab_size)
-    model = build(config, seed=0)
-    write_directory(tmp_path, config, weight_arrays(model), tokenizer)
+    write_directory(tmp_path, config, weight_arrays(build(config, seed=0)), tokenizer)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    for text in ("Don't ? stop", "  two\n\nlines ", "größe 👍"):
-        assert theirs(text)["input_ids"] == tokenizer.encode(text).tolist()
-        assert theirs.decode(tokenizer.encode(text).tolist()) == text
+    for text in TEXTS:
+        ids = tokenizer.encode(text).tolist()
+        assert theirs(text)["input_ids"] == ids
+        assert theirs.decode(ids) == text
+    assert len(theirs) == tokenizer.vocab_size
     assert theirs.model_max_length == config.context
     assert theirs.eos_token_id == tokenizer.end_of_text
 
@@ -203,3 +226,104 @@ def test_a_model_without_family_is_refused_by_transformers_rather_than_misread(t
     assert write_directory(tmp_path, model.config, weight_arrays(model)).family == "nextok"
     with pytest.raises(ValueError, match="nextok"):
         transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("name", _READ_ACTIVATIONS)
+def test_an_activation_computes_what_its_name_means_there(name, transformers):
+    ours = {
+        "gelu": F.gelu,
+        "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "relu": F.relu,
+        "relu2": lambda x: F.relu(x) ** 2,
+    }
+    x = torch.linspace(-6, 6, 1001)
+    theirs = transformers.activations.ACT2FN[name]
+    torch.testing.assert_close(theirs(x), ours[_READ_ACTIVATIONS[name]](x), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("foreign", ["gpt2-gelu_new", "gpt2-untied", "llama-gqa", "llama-biases"], indirect=True)
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_head_tied_or_not_and_stored_or_not_is_what_transformers_makes_of_it(
+    foreign, stored, ids_BT, tmp_path, transformers
+):
+    foreign.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tied = foreign.config.tie_word_embeddings
+    assert ("lm_head.weight" in tensors) != tied
+    head = tensors.pop("lm_head.weight", foreign.get_input_embeddings().weight.detach().clone())
+    safetensors.torch.save_file(tensors | ({"lm_head.weight": head} if stored else {}), path, {"format": "pt"})
+    if not tied and not stored:  # transformers would draw one at random
+        with pytest.raises(CheckpointError, match=r"lacks lm_head\.weight"):
+            nextok.load(tmp_path)
+        return
+    ours, theirs = nextok.load(tmp_path).model, transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert ours.config.tied_head == tied
+    torch.testing.assert_close(logits_of(ours, ids_BT), logits_of(theirs, ids_BT), rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("family", ["GPT2", "Llama", "Qwen3"])
+def test_the_body_alone_has_names_without_prefix_and_is_read(family, ids_BT, tmp_path, transformers):
+    size = {"vocab_size": 50, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    size |= {} if family == "GPT2" else {"num_key_value_heads": 2, "intermediate_size": 96, "head_dim": 16}
+    config = getattr(transformers, f"{family}Config")(
+        **size, max_position_embeddings=24, tie_word_embeddings=True, bos_token_id=0, eos_token_id=0
+    )
+    body = getattr(transformers, f"{family}Model")(config).eval()
+    body.save_pretrained(tmp_path)
+    names = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert not any(name.startswith(("transformer.", "model.")) for name in names)
+    with torch.no_grad():
+        expected = body(ids_BT).last_hidden_state @ body.get_input_embeddings().weight.T
+    torch.testing.assert_close(logits_of(nextok.load(tmp_path).model, ids_BT), expected, rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("foreign", ["gpt2-gelu_new", "llama-gqa", "qwen3-tied"], indirect=True)
+def test_a_model_saved_in_half_precision_is_widened(foreign, dtype, ids_BT, tmp_path, transformers):
+    foreign.to(dtype).save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    torch.testing.assert_close(
+        logits_of(nextok.load(tmp_path).model, ids_BT), logits_of(theirs, ids_BT), rtol=0, atol=CLOSE
+    )
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_padded_model_that_is_cut_has_the_logits_of_its_real_ids_there(tied, ids_BT, tmp_path, transformers):
+    model = build(ModelConfig(**{**SIZE, "vocab_size": 64}, tied_head=tied), seed=3).eval()
+    letters = char_tokenizer([chr(97 + i) for i in range(26)] + [chr(65 + i) for i in range(23)], end_of_text=True)
+    stored = StoredModel(config=model.config, arrays=iter(weight_arrays(model).items()), tokenizer=letters)
+    write_stored(tmp_path, cut_padding(stored, letters.vocab_size))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert theirs.config.vocab_size == len(transformers.AutoTokenizer.from_pretrained(tmp_path)) == 50
+    assert theirs.get_output_embeddings().weight.shape[0] == 50
+    torch.testing.assert_close(logits_of(theirs, ids_BT), logits_of(model, ids_BT)[..., :50], rtol=0, atol=CLOSE)
+
+
+def in_out_and_back(config, tmp_path, transformers):
+    """Checks that a random model of transformers comes back from here with every bit of every tensor."""
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    model.save_pretrained(tmp_path / "theirs")
+    write_stored(tmp_path / "ours", open_model(tmp_path / "theirs"))
+    back, report = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(report.values()), report
+    expected = model.state_dict()
+    assert back.state_dict().keys() == expected.keys()
+    for name, tensor in back.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+    config, weights = read_directory(tmp_path / "theirs")
+    again, weights_again = read_directory(tmp_path / "ours")
+    assert again == config
+    assert all(np.array_equal(weights_again[name], array) for name, array in weights.items())
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_small_gpt2_goes_in_out_and_back_bit_for_bit(tied, tmp_path, transformers):
+    size = {"n_layer": 3, "n_embd": 48, "n_head": 3, "n_positions": 11, "vocab_size": 50, "tie_word_embeddings": tied}
+    in_out_and_back(transformers.GPT2Config(**size, bos_token_id=0, eos_token_id=0), tmp_path, transformers)
+
+
+@pytest.mark.slow
+def test_a_gpt2_of_124_million_goes_in_out_and_back_bit_for_bit(tmp_path, transformers):
+    in_out_and_back(transformers.GPT2Config(), tmp_path, transformers)

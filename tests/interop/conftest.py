@@ -1,24 +1,6 @@
-from collections.abc import Callable
-
-import numpy as np
 import pytest
 
-from nextok.spec import ModelConfig, parameter_shapes
-
-Weights = dict[str, np.ndarray]
-
-
-@pytest.fixture(scope="session")
-def random_weights() -> Callable[[ModelConfig], Weights]:
-    """Returns what draws a different number for every weight of a model, so that nothing can trade places."""
-
-    def draw(config: ModelConfig, seed: int = 0) -> Weights:
-        generator = np.random.default_rng(seed)
-        return {
-            name: generator.standard_normal(shape, dtype=np.float32) for name, shape in parameter_shapes(config).items()
-        }
-
-    return draw
+from nextok.spec import ModelConfig
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,23 @@
+import dataclasses
 import json
 import re
+import weakref
 
 import numpy as np
 import pytest
 import safetensors
 
 from nextok.errors import CheckpointError, ConfigError, TokenizerError
-from nextok.interop import Written, read_directory, write_description, write_directory, write_weights_file
+from nextok.interop import (
+    StoredModel,
+    Written,
+    open_model,
+    read_directory,
+    write_description,
+    write_directory,
+    write_stored,
+    write_weights_file,
+)
 from nextok.spec import ModelConfig
 from nextok.tokenizer import Tokenizer, char_tokenizer
 
@@ -148,4 +159,51 @@ def test_weights_of_another_model_are_refused_and_nothing_written(tmp_path, tiny
     change(weights)
     with pytest.raises(CheckpointError, match=re.escape(told)):
         write_directory(tmp_path, tiny["gpt2"], weights)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3", "nextok"])
+def test_a_stored_model_passes_through_to_the_same_files(family, tmp_path, tiny, random_weights, letters):
+    config = dataclasses.replace(tiny[family], vocab_size=letters.vocab_size)
+    write_directory(tmp_path / "a", config, random_weights(config), letters, {"temperature": 0.5})
+    assert write_stored(tmp_path / "b", open_model(tmp_path / "a"), {"temperature": 0.5}).family == family
+    for path in (tmp_path / "a").iterdir():
+        assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_weights_are_let_go_before_the_next_one_is_asked_for(tmp_path, tiny, random_weights):
+    weights, earlier, alive = random_weights(tiny["llama"]), [], []
+
+    def arrays():
+        for name, weight in weights.items():
+            alive.append(sum(reference() is not None for reference in earlier))
+            array = weight.copy()
+            earlier.append(weakref.ref(array))
+            yield name, array
+            del array
+
+    write_stored(tmp_path, StoredModel(config=tiny["llama"], arrays=arrays()))
+    assert alive == [0] * len(weights)
+
+
+def test_a_stored_model_that_breaks_off_leaves_no_file(tmp_path, tiny, random_weights):
+    def arrays():
+        yield from list(random_weights(tiny["gpt2"]).items())[:3]
+        raise CheckpointError("cut short")
+
+    with pytest.raises(CheckpointError, match="cut short"):
+        write_stored(tmp_path, StoredModel(config=tiny["gpt2"], arrays=arrays()))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_wrong_with_the_description_is_found_before_a_weight_is_read(tmp_path, random_weights, letters):
+    def arrays():
+        raise AssertionError("read")
+        yield
+
+    stored = StoredModel(config=ModelConfig(vocab_size=2), arrays=arrays(), tokenizer=letters)
+    with pytest.raises(TokenizerError, match="embedding rows"):
+        write_stored(tmp_path, stored)
+    with pytest.raises(ConfigError, match="temprature"):
+        write_stored(tmp_path, dataclasses.replace(stored, tokenizer=None), {"temprature": 1.0})
     assert not list(tmp_path.iterdir())

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,6 +56,15 @@ def test_all_four_kinds_of_linear_maps_are_turned_in_gpt2_even_the_square_one(mo
     [(_, stored)] = places("gpt2", config)[name].split(matrix)
     assert np.array_equal(stored, matrix.T)
     assert not np.array_equal(stored.ravel()[:8], matrix.ravel()[:8])
+
+
+def test_nanogpt_has_the_names_of_gpt2_and_nothing_turned(tiny):
+    theirs, ours = places("nanogpt", tiny["gpt2"]), places("gpt2", tiny["gpt2"])
+    assert {name: place.names for name, place in theirs.items()} == {name: place.names for name, place in ours.items()}
+    assert not any(place.transposed for place in theirs.values())
+    assert is_buffer("nanogpt", "h.0.attn.bias")
+    assert not is_buffer("nanogpt", "h.0.attn.c_attn.bias")
+    assert set(places("nanogpt", dataclasses.replace(tiny["gpt2"], bias=False))) < set(theirs)
 
 
 def test_tables_of_gpt2_are_not_turned():

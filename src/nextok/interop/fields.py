@@ -19,6 +19,8 @@ _OURS = "nextok"
 _ACTIVATIONS = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu", "relu2": "relu2"}
 _READ_ACTIVATIONS = {foreign: ours for ours, foreign in _ACTIVATIONS.items()} | {
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
     "gelu_python": "gelu",
 }

@@ -1,10 +1,11 @@
 """A model as a directory that transformers loads: config, sampling options, weights, tokenizer, each file whole.
 
 `write_description` is everything but the weights, `write_weights_file` the weights alone, for a run that replaces them
-often. A model that no family of transformers has is written under native names, and `Written` says which part is alien.
+often. Arrays are written one by one as they come, so that a stored model passes through without ever being held whole.
+A model that no family of transformers has is written under native names, and `Written` says which part is alien.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nextok.checkpoint import RunDirectory, write_weights
+from nextok.checkpoint import RunDirectory, TensorSpec, stream_weights
 from nextok.config import unknown_name
 from nextok.errors import CheckpointError
 from nextok.files import write_json
 from nextok.interop.fields import family_of, written_fields
 from nextok.interop.names import Family, places, written_name
+from nextok.interop.stored import StoredModel
 from nextok.spec import ModelConfig, parameter_shapes
 from nextok.tokenizer import Tokenizer, check_fits, tokenizer_config
 
@@ -56,10 +58,26 @@ def write_directory(
         ConfigError: for a sampling option that transformers does not know.
         DiskError: if a file cannot be written.
     """
-    _check_weights(config, weights)
-    written = write_description(folder, config, tokenizer, generation)
-    write_weights_file(folder, config, weights)
-    return written
+    return write_stored(
+        folder, StoredModel(config=config, arrays=in_order(config, weights), tokenizer=tokenizer), generation
+    )
+
+
+def write_stored(folder: Path, model: StoredModel, generation: Mapping[str, object] | None = None) -> Written:
+    """Writes what `write_directory` writes, from weights that are read while they are written.
+
+    The most memory taken is that of the largest weight, not of the model. Where reading fails on the way, the folder
+    holds no new file.
+
+    Raises:
+        CheckpointError: if the weights cannot be read.
+        TokenizerError: if the tokenizer has more tokens than the model.
+        ConfigError: for a sampling option that transformers does not know.
+        DiskError: if a file cannot be written.
+    """
+    _description(model.config, model.tokenizer, generation)  # refused before the long part, not after it
+    _stream_weights(folder, model.config, model.arrays)
+    return write_description(folder, model.config, model.tokenizer, generation)
 
 
 def write_description(
@@ -69,39 +87,61 @@ def write_description(
     generation: Mapping[str, object] | None = None,
 ) -> Written:
     """Writes what `write_directory` writes, without the weights."""
-    family, reason = family_of(config)
+    written, fields, options = _description(config, tokenizer, generation)
     run = RunDirectory(folder)
-    end_of_text = None if tokenizer is None else tokenizer.end_of_text
-    options = _generation(generation or {}, end_of_text)
-    if tokenizer is not None:  # a padded embedding may have more rows than the tokenizer has ids
-        check_fits(tokenizer, config.vocab_size)
+    if tokenizer is not None:
         tokenizer.save(run.tokenizer)
         write_json(run.tokenizer_config, tokenizer_config(tokenizer, config.context))
     write_json(run.generation_config, options)
-    write_json(run.config, written_fields(config, family, end_of_text))
-    return Written(family=family, reason=reason)
+    write_json(run.config, fields)
+    return written
 
 
 def write_weights_file(folder: Path, config: ModelConfig, weights: Mapping[str, NDArray[Any]]) -> None:
     """Writes `model.safetensors` in float32, in the words of the family that `write_description` chooses."""
-    _check_weights(config, weights)
+    _stream_weights(folder, config, in_order(config, weights))
+
+
+def _description(
+    config: ModelConfig, tokenizer: Tokenizer | None, generation: Mapping[str, object] | None
+) -> tuple[Written, dict[str, Any], dict[str, object]]:
+    """Returns how the model is written, and the contents of config.json and generation_config.json."""
+    if tokenizer is not None:  # a padded embedding may have more rows than the tokenizer has ids
+        check_fits(tokenizer, config.vocab_size)
+    family, reason = family_of(config)
+    end_of_text = None if tokenizer is None else tokenizer.end_of_text
+    options = _generation(generation or {}, end_of_text)
+    return Written(family=family, reason=reason), written_fields(config, family, end_of_text), options
+
+
+def _stream_weights(folder: Path, config: ModelConfig, arrays: Iterable[tuple[str, NDArray[Any]]]) -> None:
     family, _ = family_of(config)
-    write_weights(RunDirectory(folder).weights, dict(_family_arrays(family, config, weights)), {"format": "pt"})
+    specs = {
+        written_name(family, part): TensorSpec(shape, "F32")
+        for place in places(family, config).values()
+        for part, shape in zip(place.names, place.stored_shapes, strict=True)
+    }
+    stream_weights(RunDirectory(folder).weights, specs, _family_arrays(family, config, iter(arrays)))
 
 
 def _family_arrays(
-    family: Family, config: ModelConfig, weights: Mapping[str, NDArray[Any]]
-) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Yields every tensor of the file by its whole name, as views of the weights where they are float32."""
-    seen = set()
+    family: Family, config: ModelConfig, arrays: Iterator[tuple[str, NDArray[Any]]]
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yields every tensor of the file by its whole name, as views of the native arrays, which come in their order."""
+    own = parameter_shapes(config)
     for name, place in places(family, config).items():
-        array = weights[name] if name in weights else np.zeros(place.shape, np.float32)
-        array = np.asarray(array, dtype=np.float32)
-        if array.ctypes.data in seen:  # one array under two names would be stored once, and the other one lost
-            array = array.copy()
-        seen.add(array.ctypes.data)
+        given, array = next(arrays) if name in own else (name, np.zeros(place.shape, np.float32))
+        assert given == name, f"{given} came where {name} was due"
         for part_name, part in place.split(array):
             yield written_name(family, part_name), part
+            del part
+        del array
+
+
+def in_order(config: ModelConfig, weights: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Returns the weights in the order of `parameter_shapes`, once they are known to be those of the model."""
+    _check_weights(config, weights)
+    return ((name, weights[name]) for name in parameter_shapes(config))
 
 
 def _check_weights(config: ModelConfig, weights: Mapping[str, NDArray[Any]]) -> None:

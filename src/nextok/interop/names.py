@@ -1,7 +1,8 @@
 """Every foreign tensor name, and how a foreign tensor lies in a native one: cut into parts, or turned on its side.
 
 GPT-2's files hold linear maps as `[in, out]` (Conv1D), all four kinds of them; the square output projection has the
-same shape either way, so no shape check would notice it turned wrongly. Llama and Qwen3 hold queries, keys, values,
+same shape either way, so no shape check would notice it turned wrongly. nanoGPT and minGPT have GPT-2's names and
+`[out, in]`. Llama and Qwen3 hold queries, keys, values,
 gate and up as matrices of their own, stacked here by rows. `config.json` is in `fields.py`.
 """
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from nextok.spec import ModelConfig, parameter_shapes
 
-Family = Literal["gpt2", "llama", "qwen3", "nextok"]
+Family = Literal["gpt2", "llama", "qwen3", "nanogpt", "nextok"]
 
 _WRAPPERS = frozenset({"_orig_mod", "module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 _ROOTS = frozenset({"transformer", "model"})
@@ -102,7 +103,8 @@ _LLAMA = _Names(
     },
     buffers=(".self_attn.rotary_emb.inv_freq",),
 )
-_FAMILIES: Mapping[Family, _Names] = {"gpt2": _GPT2, "llama": _LLAMA, "qwen3": _LLAMA}
+_NANOGPT = replace(_GPT2, transposed=False)
+_FAMILIES: Mapping[Family, _Names] = {"gpt2": _GPT2, "llama": _LLAMA, "qwen3": _LLAMA, "nanogpt": _NANOGPT}
 
 
 def places(family: Family, config: ModelConfig) -> dict[str, Place]:

@@ -71,10 +71,9 @@ class TypedJson:
 
     def refused(self, name: str, value: object, reason: str) -> CheckpointError:
         """Returns the error for a value that asks for something nextok does not compute."""
-        shown = f"{value!r}"
-        shown = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "..."
         return CheckpointError(
-            f"{self.path} has {self.prefix}{name} = {shown}; in nextok {reason}.", "This model cannot be run exactly."
+            f"{self.path} has {self.prefix}{name} = {_shown(value)}; in nextok {reason}.",
+            "This model cannot be run exactly.",
         )
 
     def _present(self, name: str, default: object) -> object:
@@ -86,5 +85,10 @@ class TypedJson:
         if value is _MISSING:
             raise CheckpointError(f"{self.path} has no {self.prefix}{name}.", "The file is not a whole config.")
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise CheckpointError(f"{self.path} has {self.prefix}{name} = {value!r}, which is not {words}.")
+            raise CheckpointError(f"{self.path} has {self.prefix}{name} = {_shown(value)}, which is not {words}.")
         return value
+
+
+def _shown(value: object) -> str:
+    shown = f"{value!r}"
+    return shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "..."
