@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from transformers import TopKLogitsWarper, TopPLogitsWarper
 
-from machine_limits import median_seconds, report
+from nextok.benchmark import median_seconds
 from nextok.decode import SamplingConfig, distribution, draw
+from report import report
 
 V = 50_257
 CASES = {

@@ -6,7 +6,8 @@ python benchmarks/startup.py
 import subprocess
 import sys
 
-from machine_limits import median_seconds, report
+from nextok.benchmark import median_seconds
+from report import report
 
 COMMANDS = {
     "python, nothing": ["-c", "pass"],

@@ -6,9 +6,8 @@ python benchmarks/training.py
 import dataclasses
 
 import numpy as np
-import torch
 
-from machine_limits import matmul_flops_per_s, median_seconds, report
+from nextok.benchmark import MATMULS, matmul_flops_per_s, median_seconds
 from nextok.corpus import Batch
 from nextok.model import build
 from nextok.spec import count, preset_config
@@ -16,6 +15,7 @@ from nextok.train import TrainConfig
 from nextok.train.device import use_threads
 from nextok.train.optim import make_optimizer
 from nextok.train.step import train_step
+from report import report
 
 CASES = (("nano", "classic", 12), ("nano", "classic", 32), ("nano", "modern", 32), ("quick", "modern", 16))
 
@@ -25,8 +25,8 @@ def main() -> None:
     use_threads(0)
     rows = []
     for preset, recipe, batch_size in CASES:
-        for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-            peak = matmul_flops_per_s(dtype)
+        for precision in MATMULS:
+            peak = matmul_flops_per_s(precision)
             tokens_per_s = _tokens_per_s(preset, recipe, batch_size, precision)
             flops_per_s = tokens_per_s * count(preset_config(preset, recipe)).training_flops_per_token
             rows.append(

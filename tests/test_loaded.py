@@ -1,5 +1,7 @@
 """The Python face: one object with model, tokenizer, logits, text and traces."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import torch
 
 import nextok
+from nextok.engine import PRECISIONS
 from nextok.errors import CheckpointError, ConfigError, InputError, UnknownCharacterError
 from nextok.interop import write_directory
 from nextok.model import GPT, TorchDecoder, build, weight_arrays
@@ -14,6 +17,9 @@ from nextok.spec import ModelConfig, preset_config
 from nextok.tokenizer import byte_tokenizer, char_tokenizer
 
 CONFIG = ModelConfig(n_layers=2, d_model=16, n_heads=2, context=12, vocab_size=257)
+
+BACKENDS = ("torch", "numba")
+DECODERS = {"torch": "TorchDecoder", "numba": "NumbaDecoder"}
 
 
 @pytest.fixture
@@ -98,8 +104,8 @@ def test_no_more_caches_are_made_than_there_are_continuations(
             made.append(n_slots)
             super().__init__(model, n_slots)
 
-    monkeypatch.setattr("nextok.loaded.TorchDecoder", Watched)
-    found = nextok.load(folder).generate_all(["ab"] * n_prompts, n=n, max_new_tokens=1)
+    monkeypatch.setattr("nextok.model.TorchDecoder", Watched)
+    found = nextok.load(folder, backend="torch").generate_all(["ab"] * n_prompts, n=n, max_new_tokens=1)
     assert made == [slots]
     assert [len(choices) for choices in found] == [n] * n_prompts
 
@@ -110,5 +116,102 @@ def test_model_without_a_tokenizer_takes_ids(tmp_path: Path) -> None:
     loaded = nextok.load(tmp_path)
     found = loaded.generate([5, 12, 3], max_new_tokens=5, temperature=0)
     assert found.ids == (42, 2, 38, 35, 35)
-    with pytest.raises(ConfigError, match="no tokenizer.json"):
+    with pytest.raises(ConfigError, match="has no tokenizer"):
         loaded.logits("text")
+
+
+def test_guessing_ahead_changes_no_text(folder: Path, tmp_path: Path) -> None:
+    loaded, smaller = nextok.load(folder), nextok.LoadedModel.of(build(CONFIG, 2), byte_tokenizer())
+    options = {"max_new_tokens": 8, "seed": 3, "overflow": "half"}
+    wanted = loaded.generate("ababab", **options)
+    for guesser in ("ngram", smaller):
+        assert loaded.generate("ababab", speculate=guesser, **options).ids == wanted.ids
+        events = list(loaded.stream("ababab", speculate=guesser, **options))
+        assert "".join(event.text for event in events) == wanted.text
+        ((first, second),) = loaded.generate_all(["ababab"], n=2, speculate=guesser, **options)
+        assert first.ids == wanted.ids != second.ids
+
+
+def test_a_guesser_of_another_kind_is_refused(folder: Path) -> None:
+    loaded = nextok.load(folder)
+    other = nextok.LoadedModel.of(build(CONFIG, 2), char_tokenizer("abc", end_of_text=False))
+    for guesser in (other, nextok.LoadedModel.of(build(CONFIG, 2), None)):
+        with pytest.raises(ConfigError, match="another tokenizer"):
+            loaded.generate("a", speculate=guesser)
+    with pytest.raises(ConfigError, match="speculate = 'bigram'"):
+        loaded.generate("a", speculate="bigram")
+    smaller = build(ModelConfig(n_layers=1, d_model=16, n_heads=2, context=12, vocab_size=9), 0)
+    with pytest.raises(ConfigError, match="another tokenizer"):
+        nextok.LoadedModel.of(build(CONFIG, 1), None).generate([1], speculate=nextok.LoadedModel.of(smaller, None))
+    same = nextok.LoadedModel.of(build(CONFIG, 2), None)
+    assert nextok.LoadedModel.of(build(CONFIG, 1), None).generate([1], speculate=same, max_new_tokens=3).ids
+
+
+def test_beams_find_a_text_no_less_likely_than_the_greedy_one(folder: Path) -> None:
+    loaded = nextok.load(folder)
+    greedy = loaded.generate("ab", temperature=0, max_new_tokens=4)
+    beams = loaded.beam_search("ab", n_beams=6, n_best=2, max_new_tokens=4, length_penalty=0.0)
+    assert [beam.score for beam in beams] == sorted((beam.score for beam in beams), reverse=True)
+    assert beams[0].score == pytest.approx(sum(beams[0].generation.logprobs))
+    assert beams[0].score >= sum(greedy.logprobs) - 1e-5
+    with pytest.raises(ConfigError, match="Unknown option 'beams'"):
+        loaded.beam_search("ab", beams=2)
+
+
+def test_text_of_a_given_form(folder: Path) -> None:
+    generation = nextok.load(folder).generate("ab", regex="[xy]{2}z", max_new_tokens=8)
+    assert generation.finish_reason == "stop"
+    assert generation.text[2:] == "z"
+    assert set(generation.text[:2]) <= {"x", "y"}
+
+
+# --- backends and precisions
+
+
+def test_both_backends_write_the_same_text(folder: Path) -> None:
+    texts = [nextok.load(folder, backend=backend).generate("abc", seed=1, max_new_tokens=8) for backend in BACKENDS]
+    assert texts[0].ids == texts[1].ids
+    np.testing.assert_allclose(texts[0].logprobs, texts[1].logprobs, atol=1e-4)
+
+
+def test_auto_takes_what_was_measured_and_remembers_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def choose(config: ModelConfig, makers: dict, record: Path) -> str:
+        asked.append((config, sorted(makers), record.name))
+        assert {name: type(make()).__name__ for name, make in makers.items()} == DECODERS
+        return "numba"
+
+    monkeypatch.setattr("nextok.loaded.fastest", choose)
+    assert type(nextok.load(folder).decoder()).__name__ == "NumbaDecoder"
+    assert asked == [(CONFIG, ["numba", "torch"], "backends.json")]
+
+
+def test_a_model_that_was_taken_out_decodes_as_it_was_changed(folder: Path) -> None:
+    loaded = nextok.load(folder)
+    before = loaded.generate("abc", temperature=0, max_new_tokens=4).ids
+    with torch.no_grad():
+        loaded.model.embed.tokens.weight.neg_()
+    assert loaded.generate("abc", temperature=0, max_new_tokens=4).ids != before
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_precision_is_near_the_model(folder: Path, precision: str) -> None:
+    exact, found = nextok.load(folder).logits("hello"), nextok.load(folder, precision=precision).logits("hello")
+    assert found.dtype == np.float32
+    assert np.sqrt(np.mean((found - exact) ** 2)) < 0.2 * exact.std()
+
+
+def test_int8_is_the_engine_s_alone(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="torch does not decode in int8"):
+        nextok.load(folder, backend="torch", precision="int8")
+    assert type(nextok.load(folder, precision="int4").decoder(3)).__name__ == "NumbaDecoder"
+
+
+def test_decoding_needs_no_torch(folder: Path) -> None:
+    source = (
+        "import sys, nextok; nextok.load(sys.argv[1], backend='numba').generate('abc', max_new_tokens=3);"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", source, folder], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -21,13 +21,13 @@ class Description:
     """A model in numbers, without its weights."""
 
     model: str
-    """The preset or the folder."""
+    """The preset, the folder or the file."""
     config: ModelConfig
     """What it is."""
     counts: Counts
     """What it costs, exactly."""
     parameters_in_file: int | None = None
-    """Trained numbers in the files of a folder; None for a preset."""
+    """Trained numbers in the files; None for a preset."""
     run: dict[str, Any] | None = None
     """The run that made it: version, command, seed, steps, corpus, machine. None where that is not known."""
 
@@ -48,12 +48,13 @@ def describe(model: str | Path, *, recipe: str | None = None, vocab_size: int | 
     """Returns the options, the exact counts and the origin of a model.
 
     Args:
-        model: A preset, a run directory, or a directory that transformers reads. A folder comes before a preset.
+        model: A preset, a run directory, a directory that transformers reads, or a GGUF file. What exists comes
+            before a preset.
         recipe: The block of a preset, classic or modern; None is the preset's own.
         vocab_size: The vocabulary of a preset; None is the preset's own.
 
     Raises:
-        ConfigError: for a recipe there is not, or one of the two beside a folder.
+        ConfigError: for a recipe there is not, or one of the two beside a folder or file.
         CheckpointError: if there is no model at the path, or it cannot be read.
     """
     folder = Path(model)
@@ -62,14 +63,14 @@ def describe(model: str | Path, *, recipe: str | None = None, vocab_size: int | 
         return Description(model=str(model), config=config, counts=count(config))
     if recipe is not None or vocab_size is not None:
         raise ConfigError(f"A recipe and a vocabulary size are chosen for a preset, and {model} is none.")
-    from nextok.interop import read_config, stored_parameters  # noqa: PLC0415 - torch, which a preset does not need
+    from nextok.interop import summarise  # noqa: PLC0415 - torch, which a preset does not need
 
-    config = read_config(folder)
+    config, stored = summarise(folder)
     return Description(
         model=str(model),
         config=config,
         counts=count(config),
-        parameters_in_file=stored_parameters(folder),
+        parameters_in_file=stored,
         run=_origin(RunDirectory(folder)),
     )
 

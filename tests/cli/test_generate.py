@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -185,3 +186,58 @@ def test_terminal_is_not_steered_by_what_a_model_writes(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     generate._say("a\x1b[2Jb\x07\n")
     assert capsys.readouterr().out == "a\ufffd[2Jb\ufffd\n"
+
+
+def test_beams_give_the_best_texts_with_their_scores(nextok: Nextok, trained: Path) -> None:
+    search = ["generate", str(trained), "--prompt", "abc d", "--max-new-tokens", "8", "--beams", "3"]
+    code, out, _ = nextok(*search, "--n", "2")
+    assert code == 0
+    assert out.count("--- ") == 2
+    choices = json.loads(nextok(*search, "--n", "2", "--json")[1])["choices"]
+    assert choices[0]["score"] >= choices[1]["score"]
+    assert f"abc d{choices[0]['text']}\n" in out
+    assert choices[0]["score"] == pytest.approx(sum(choices[0]["logprobs"]) / 8)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--stream"], ["--explain"], ["--speculate", "ngram"], ["--top-k", "3"], ["--stop", "a"], ["--regex", "a"]],
+)
+def test_beams_refuse_what_has_no_meaning_for_them(nextok: Nextok, trained: Path, flags: list[str]) -> None:
+    code, out, err = nextok("generate", str(trained), "--prompt", "abc", "--beams", "2", *flags)
+    assert (code, out) == (2, "")
+    assert f"--beams does not go with {flags[0]}." in err
+
+
+def test_numbers_of_beams_out_of_range_are_refused(nextok: Nextok, trained: Path) -> None:
+    prompt = ["generate", str(trained), "--prompt", "abc"]
+    assert "beams = -1" in nextok(*prompt, "--beams", "-1")[2]
+    assert "n_best = 3 is more than the 2 beams" in nextok(*prompt, "--beams", "2", "--n", "3")[2]
+
+
+def test_guessing_ahead_prints_the_same_text(nextok: Nextok, trained: Path) -> None:
+    draw = ["generate", str(trained), "--prompt", "abc d", "--overflow", "half", "--max-new-tokens", "30", "--n", "2"]
+    for form in ([], ["--stream"]):
+        plain = nextok(*draw, *form)[1]
+        for guesser in ("ngram", str(trained)):
+            assert nextok(*draw, *form, "--speculate", guesser)[1] == plain
+    assert nextok(*draw, "--speculate", "no-such-model")[0] == 2
+
+
+def test_text_follows_an_expression_or_a_schema(nextok: Nextok, trained: Path, tmp_path: Path) -> None:
+    prompt = ["generate", str(trained), "--prompt", "abc"]
+    code, out, _ = nextok(*prompt, "--regex", "(gh|jk){3}")
+    assert code == 0
+    assert re.fullmatch("abc(gh|jk){3}\n", out)
+    code, _, err = nextok(*prompt, "--regex", "[0-9]+")
+    assert code == 2
+    assert "cannot spell any text of the regular expression" in err
+    schema = tmp_path / "schema.json"
+    for given, said in (("schema.json", "Cannot read the JSON schema schema.json"), ("{}", "cannot spell")):
+        code, _, err = nextok(*prompt, "--json-schema", given)
+        assert code == 2
+        assert said in err
+    schema.write_text('{"type": "integer"}', encoding="utf-8")
+    assert "cannot spell" in nextok(*prompt, "--json-schema", "schema.json")[2]
+    schema.write_bytes(b"\xff")
+    assert "it is not UTF-8" in nextok(*prompt, "--json-schema", "schema.json")[2]

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 import tyro
 
-from nextok.cli.options import cache_folder, parse, read_early
+from nextok.cli.options import parse, read_early
 from nextok.errors import ConfigError
 
 
@@ -83,14 +83,6 @@ def test_flag_of_many_values_is_repeated_and_positionals_are_not() -> None:
 
     found = parse(Many, ["--stop", "x", "a", "b", "--stop=-y"], verb="try", about="")
     assert found == Many(sources=("a", "b"), stop=("x", "-y"))
-
-
-def test_cache_folder_is_the_one_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("NEXTOK_CACHE", str(tmp_path))
-    assert cache_folder() == tmp_path
-    monkeypatch.delenv("NEXTOK_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "nextok"
 
 
 @pytest.mark.parametrize(

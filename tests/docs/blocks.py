@@ -16,6 +16,7 @@ NOT_RUN = {
     "make check": "is what runs this test",
     "make format": "rewrites the files under test",
     "make report": "runs this test",
+    "make test-interop": "builds an environment with other programs",
 }
 
 # Commands whose length is cut down for the test; nothing else about them changes.

@@ -12,8 +12,8 @@ PAGE = ROOT / "ARCHITECTURE.md"
 
 def map_of_the_tree() -> str:
     sections = []
-    for folder in [PACKAGE, *sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))]:
-        name = "nextok" if folder == PACKAGE else folder.name
+    for folder in [PACKAGE, *sorted(path.parent for path in PACKAGE.glob("*/**/__init__.py"))]:
+        name = "nextok" if folder == PACKAGE else folder.relative_to(PACKAGE).as_posix()
         lines = [f"**{name}/**", ""]
         for path in sorted(folder.glob("*.py")):
             if path.name != "__init__.py":

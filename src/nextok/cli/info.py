@@ -13,7 +13,7 @@ from nextok.files import to_json
 from nextok.report import fact_table, make_console, table
 from nextok.spec import Counts, ModelConfig
 
-ABOUT = "Count the parameters, FLOPs and memory of a preset, a run directory or a directory of transformers."
+ABOUT = "Count the parameters, FLOPs and memory of a preset, a run directory, a transformers directory or a GGUF file."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +21,7 @@ class Arguments:
     """Options of the command."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
-    """A preset (nano, gpt2, ...), a run directory, or a directory that transformers reads."""
+    """A preset (nano, gpt2, ...), a run directory, a directory that transformers reads, or a GGUF file."""
     recipe: str | None = None
     """Count the preset with this recipe's block: classic or modern."""
     vocab_size: int | None = None

@@ -21,9 +21,16 @@ VERBS = {
     "train": "text to a trained model in a run directory",
     "prepare": "text to token shards and a report, without training",
     "generate": "continue a prompt",
+    "quantize": "pack a model in fewer bits, and say what that costs",
     "info": "parameters, FLOPs and memory of a model, exactly",
+    "import": "a model of another program as a folder that every command takes",
+    "export": "a model as a transformers directory or a GGUF file, checked in the programs that read it",
+    "bench": "measure this machine's limits, and a model's speed against them",
     "lesson": "run a lesson's worked example: expected beside computed, and why",
 }
+
+_MODULES = {"import": "import_model"}
+"""Verbs whose module cannot have their name, a word of Python's own."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,8 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _set_streams()
     # Threads of a parallel region wait for each other by spinning. On a busy machine torch's default spins away whole
     # time slices: a step took 581 ms beside six other processes, and 58 ms with a short spin, which costs nothing on a
-    # quiet one (docs/experiments.md). Must be set before torch is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    # quiet one (docs/experiments.md). Decoding has shorter regions and gains a tenth from waiting a little longer.
+    # Must be set before torch or Numba start their threads.
+    decodes = any(verb in arguments[:1] for verb in ("generate", "bench", "quantize"))
+    os.environ.setdefault("GOMP_SPINCOUNT", "8000" if decodes else "2000")
     signal.signal(signal.SIGTERM, _terminated)  # outside the training loop there is nothing to save
     try:
         return _dispatch(arguments)
@@ -66,7 +75,7 @@ def _dispatch(arguments: list[str]) -> int:
         hint = unknown_name(verb, VERBS).hint
         print(f"nextok: There is no command {verb!r}. {hint.replace('Known names', 'Commands')}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"nextok.cli.{verb}")
+    module = importlib.import_module(f"nextok.cli.{_MODULES.get(verb, verb)}")
     return int(module.main(rest))
 
 

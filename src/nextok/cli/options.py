@@ -7,7 +7,6 @@ file, a preset or an earlier run says becomes the default of the flags, so `--he
 import argparse
 import contextlib
 import io
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,14 +92,6 @@ def parse(kind: type[T], argv: Sequence[str], *, verb: str, about: str, default:
     own, early = Annotated[kind, tyro.conf.arg(name="")], Annotated[_EarlyFlags, tyro.conf.arg(name="early")]
     both = tuple[own, early]  # type: ignore[valid-type]  # types made at run time
     return cast(T, read(both, default=(default, _EarlyFlags()))[0])
-
-
-def cache_folder() -> Path:
-    """Returns the folder for downloads: NEXTOK_CACHE, or `nextok` in the user's cache folder."""
-    named = os.environ.get("NEXTOK_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nextok"
 
 
 def _read_flags(verb: str, kind: Any, **settings: Any) -> Any:

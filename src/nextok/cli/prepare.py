@@ -8,8 +8,8 @@ from typing import Annotated
 
 import tyro
 
-from nextok import units
-from nextok.cli.options import cache_folder, parse
+from nextok import machine, units
+from nextok.cli.options import parse
 from nextok.cli.watch import Watch
 from nextok.corpus import CorpusConfig, PreparedCorpus, prepare
 from nextok.errors import CorpusError
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
             tokenizer=arguments.tokenizer,
             out=arguments.out,
             config=arguments.corpus,
-            cache=cache_folder(),
+            cache=machine.cache_folder(),
             on_progress=watch.preparing,
         )
     if arguments.json:

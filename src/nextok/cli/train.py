@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import tyro
 
+from nextok import machine
 from nextok.checkpoint import RunDirectory, read_metrics, saved_steps
-from nextok.cli.options import cache_folder, parse, read_early
+from nextok.cli.options import parse, read_early
 from nextok.cli.watch import Watch
 from nextok.errors import InputError
 from nextok.files import to_json
@@ -52,7 +53,9 @@ def train(options: RunOptions, *, command: str, resumed: bool = False, quiet: bo
         if resumed:
             result = resume(options, hooks=[watch])
         else:
-            result = run(options, cache=cache_folder(), command=command, hooks=[watch], on_prepare=watch.preparing)
+            result = run(
+                options, cache=machine.cache_folder(), command=command, hooks=[watch], on_prepare=watch.preparing
+            )
     watch.summary(result)
     return result
 

@@ -1,0 +1,46 @@
+"""Packed forms of a model on disk: where they lie, and whether they still belong to its weights."""
+
+from pathlib import Path
+
+from nextok.engine import PackedModel, Precision, open_packed, pack_model, write_packed
+from nextok.files import disk_errors
+from nextok.interop import open_runnable
+
+
+def packed_path(model: Path, precision: Precision) -> Path:
+    """Returns where the packed form of a model lies: in its folder, or beside its file."""
+    if model.is_dir():
+        return model / "packed" / f"{precision}.safetensors"
+    return model.with_name(f"{model.name}.{precision}.safetensors")
+
+
+def packed_model(model: Path, precision: Precision) -> PackedModel:
+    """Returns the packed form that lies beside a model, mapped; without one, packs the model in memory.
+
+    Raises:
+        CheckpointError: if there is no model at the path, or it cannot be read.
+    """
+    found = open_packed(packed_path(model, precision), _stamp(model))
+    if found is not None:
+        return found
+    stored = open_runnable(model)
+    return pack_model(stored.config, stored.arrays, precision)
+
+
+def save_packed(model: Path, packed: PackedModel) -> Path:
+    """Writes the packed form beside the model and returns where.
+
+    Raises:
+        DiskError: if it cannot be written.
+    """
+    path = packed_path(model, packed.precision)
+    with disk_errors(path):
+        path.parent.mkdir(exist_ok=True)
+    write_packed(path, packed, _stamp(model))
+    return path
+
+
+def _stamp(model: Path) -> dict[str, list[int]]:
+    """Returns size and time of each file of weights: training on, or copying another model there, changes them."""
+    files = sorted(model.glob("model*.safetensors")) if model.is_dir() else [model]
+    return {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()}
