@@ -70,7 +70,7 @@ def multiplier(formats: Mapping[int, Format], rows: int = ROWS) -> Callable[...,
 
     @numba.njit
     def call(kind, weights, tiles, x, x_stride, out, out_stride):
-        written(kind, weights, tiles, x, x_stride, out, out_stride)
+        written(kind, weights, 0, tiles, x, x_stride, out, out_stride)
 
     return call
 
@@ -169,6 +169,24 @@ def test_a_row_alone_is_the_row_beside_another_to_the_last_bit(plain: Callable[.
     together = outputs(plain, kind, tiles, x)
     for row in range(ROWS):
         np.testing.assert_array_equal(outputs(alone, kind, tiles, x[row : row + 1])[0], together[row])
+
+
+@pytest.mark.parametrize("kind", [F32, BF16])
+def test_two_blocks_at_once_are_each_alone_to_the_last_bit(plain: Callable[..., None], kind: int) -> None:
+    weights, scales, _ = random_weights(kind)
+    x = np.random.default_rng(9).standard_normal((ROWS, TILES * TILE)).astype(np.float32)
+    tiles = stream_of(kind, weights, scales)
+    gap = len(tiles) + 64
+    both = np.concatenate([tiles, np.zeros(64, np.uint8), tiles])
+    out, pair = np.full((1, 2 * TILE + 8), np.nan, np.float32), make_multiplier(1, FLOAT_FORMATS, blocks=2)
+
+    @numba.njit
+    def call(kind, weights, apart, tiles, x, out):
+        pair(kind, weights, apart, tiles, x, 0, out, 0)
+
+    call(kind, both.ctypes.data, gap, TILES, x.ctypes.data, out.ctypes.data)
+    alone = outputs(plain, kind, tiles, x)[0]
+    np.testing.assert_array_equal(out[0], np.concatenate([alone, alone, np.full(8, np.nan, np.float32)]))
 
 
 def test_what_a_format_says_of_its_bytes_adds_up() -> None:

@@ -4,6 +4,8 @@ Nats, from a softmax over every id of the vocabulary given. The loop hands in lo
 Axes: T positions, V vocabulary.
 """
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Float32, Int64
 
@@ -73,7 +75,7 @@ def top_logprobs(logits_V: Float[np.ndarray, " V"], count: int) -> tuple[tuple[i
 
 
 def _log_mass(logits_V: Float[np.ndarray, " V"], largest: float) -> float:
-    # float32 exponentials are twice as fast as float64 ones; their sum is float64, so 50,257 roundings do not add up.
     with np.errstate(over="ignore"):  # -3e38 below 3e38 is -inf, and its weight 0
-        weights_V = np.exp(logits_V - logits_V.dtype.type(largest))
-    return float(np.log(weights_V.sum(dtype=np.float64)))
+        weights_V = logits_V - logits_V.dtype.type(largest)
+        np.exp(weights_V, out=weights_V)
+    return math.log(weights_V.sum())  # NumPy sums in pairs: 50,257 roundings do not add up

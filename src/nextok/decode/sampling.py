@@ -79,8 +79,10 @@ def distribution(
     adjusted_V = adjust(logits_V, config, prompt_ids, output_ids, banned_ids)
     if allowed_V is not None:
         adjusted_V = np.where(allowed_V, adjusted_V, np.float32(-np.inf))
-    _check_adjusted(adjusted_V, constrained=allowed_V is not None)
-    ids_K, logits_K = np.arange(adjusted_V.size), _divide(adjusted_V, config.temperature)
+    if adjusted_V is not logits_V:
+        _check_adjusted(adjusted_V, constrained=allowed_V is not None)
+    logits_K = _divide(adjusted_V, config.temperature)
+    ids_K = np.arange(logits_K.size) if explain else None  # None: all of them; a filter rarely leaves many
     removals = []
     if explain:
         # Told, not done: -inf has probability 0 and no filter keeps it, so that a copy of the vocabulary is saved.
@@ -91,8 +93,10 @@ def distribution(
             lost_K = logits_K > -np.inf
             lost_K[kept] = False
             removals.append(_removal(name, ids_K, logits_K, lost_K))
-        if kept.size < ids_K.size:
-            ids_K, logits_K = ids_K[kept], logits_K[kept]
+        if kept.size < logits_K.size:
+            ids_K, logits_K = kept if ids_K is None else ids_K[kept], logits_K[kept]
+    if ids_K is None:
+        ids_K = np.arange(logits_K.size)
     probabilities_K = np.exp(logits_K - logits_K.max()).astype(np.float64)
     probabilities_K /= probabilities_K.sum()
     return Distribution(ids=ids_K, probabilities=probabilities_K, removals=tuple(removals))

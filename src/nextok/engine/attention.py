@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nextok.engine.elementary import exp
 from nextok.engine.layout import to_bfloat16
-from nextok.engine.multiply import FEW_ROWS, multiply_block, tile_bytes
+from nextok.engine.multiply import FEW_ROWS, multiply_blocks, tile_bytes
 from nextok.engine.target import compiled
 from nextok.engine.tiles import F32, TILE
 
@@ -103,32 +103,43 @@ def _remember_row(
     root = np.float32(1) / np.sqrt(np.float32(K))
     for n in range(H * K):
         qkv_N[n] *= root
-    output, column = position % TILE, position % TILE
     for group in range(G):
-        for coordinate in range(K):
-            key = qkv_N[(H + group) * K + coordinate]
-            value = qkv_N[(H + G + group) * K + coordinate]
-            tile = key_tile(shape, layer, slot, group, position, coordinate)
-            _store(shape.past_kind, past, past_halves, tile, coordinate % TILE, output, key)
-            tile = value_tile(shape, layer, slot, group, position, coordinate)
-            _store(shape.past_kind, past, past_halves, tile, column, coordinate % TILE, value)
+        for begin in range(0, K, TILE):
+            end = min(begin + TILE, K)
+            key_K = qkv_N[(H + group) * K + begin : (H + group) * K + end]
+            value_K = qkv_N[(H + G + group) * K + begin : (H + G + group) * K + end]
+            key = key_tile(shape, layer, slot, group, position, begin) * _NUMBERS
+            value = value_tile(shape, layer, slot, group, position, begin) * _NUMBERS
+            if shape.past_kind == F32:
+                _store(key_K, past, key + position % TILE, value_K, value + position % TILE * TILE)
+            else:
+                _store_halves(key_K.view(np.uint32), past_halves, key, value_K.view(np.uint32), value, position % TILE)
 
 
 @compiled()
 def _store(
-    kind: int,
-    past: NDArray[np.float32],
-    past_halves: NDArray[np.uint16],
-    tile: int,
-    column: int,
-    output: int,
-    value: np.float32,
+    key_K: NDArray[np.float32], past: NDArray[np.float32], key: int, value_K: NDArray[np.float32], value: int
 ) -> None:
-    if kind == F32:
-        past[tile * _NUMBERS + column * TILE + output] = value
-    else:
-        bits = np.float32(value).view(np.uint32)
-        past_halves[tile * _NUMBERS + (column // 2) * 2 * TILE + output * 2 + column % 2] = to_bfloat16(bits)
+    """Writes a key down the columns of its tile, and a value along the outputs of its own."""
+    for k in range(key_K.shape[0]):
+        past[key + k * TILE] = key_K[k]
+        past[value + k] = value_K[k]
+
+
+@compiled()
+def _store_halves(
+    key_K: NDArray[np.uint32],
+    past_halves: NDArray[np.uint16],
+    key: int,
+    value_K: NDArray[np.uint32],
+    value: int,
+    place: int,
+) -> None:
+    """Writes the same as bfloat16, two columns side by side; `place` is the position within its tile."""
+    value += place // 2 * 2 * TILE + place % 2
+    for k in range(key_K.shape[0]):
+        past_halves[key + k // 2 * 2 * TILE + place * 2 + k % 2] = to_bfloat16(key_K[k])
+        past_halves[value + k * 2] = to_bfloat16(value_K[k])
 
 
 @compiled()
@@ -204,34 +215,16 @@ def _attend_group(
         for h in range(shared):
             for k in range(K):  # loops, not slices: Numba takes seconds to compile the errors a slice could raise
                 q_QK[t * shared + h, k] = qkv_TN[t, (group * shared + h) * K + k]
-    tile_size = tile_bytes(shape.past_kind)
+    kind, tile_size = shape.past_kind, tile_bytes(shape.past_kind)
     keys = past_address + key_tile(shape, layer, slot, group, 0, 0) * tile_size
-    stride = blocks * TILE * 4
-    for block in range(blocks):
-        multiply_block(
-            shape.past_kind,
-            keys + block * shape.head_tiles * tile_size,
-            shape.head_tiles,
-            q_QK.ctypes.data,
-            padded_K * 4,
-            queries,
-            scores_QS.ctypes.data + block * TILE * 4,
-            stride,
-        )
+    x, stride, scores = q_QK.ctypes.data, blocks * TILE * 4, scores_QS.ctypes.data
+    apart = shape.head_tiles * tile_size
+    multiply_blocks(kind, keys, apart, blocks, shape.head_tiles, x, padded_K * 4, queries, scores, stride)
     for query in range(queries):
         softmax(scores_QS[query], positions_T[query // shared] + 1)
     values = past_address + value_tile(shape, layer, slot, group, 0, 0) * tile_size
-    for tile in range(shape.head_tiles):  # the queries' own place takes what they found
-        multiply_block(
-            shape.past_kind,
-            values + tile * shape.position_tiles * tile_size,
-            blocks,
-            scores_QS.ctypes.data,
-            stride,
-            queries,
-            q_QK.ctypes.data + tile * TILE * 4,
-            padded_K * 4,
-        )
+    apart = shape.position_tiles * tile_size  # the queries' own place takes what they found
+    multiply_blocks(kind, values, apart, shape.head_tiles, blocks, scores, stride, queries, x, padded_K * 4)
     for t in range(T):
         for h in range(shared):
             for k in range(K):

@@ -131,7 +131,8 @@ class NumbaDecoder(Slots):
     ) -> NDArray[np.float32]:
         rows = len(ids_M)
         self._make_room(rows, wanted)
-        numba.set_num_threads(self._threads)  # belongs to the calling thread, which may be another each time
+        if numba.get_num_threads() != self._threads:  # belongs to the calling thread, which may be another each time
+            numba.set_num_threads(self._threads)
         with _ONE_AT_A_TIME:
             forward(
                 self._shape_1,

@@ -35,6 +35,8 @@ _FORMATS = _WIDE_FORMATS | (BYTE_FORMATS if _BYTES else WIDENED_FORMATS)
 # float32 sums do, but only four of int8, which need whole numbers beside.
 _multiply_1, _multiply_2, _multiply_4 = (make_multiplier(rows, _FORMATS) for rows in (1, 2, 4))
 _multiply_8 = make_multiplier(8, _WIDE_FORMATS)
+# One row of one block is a single chain of additions, each waiting for the one before; two blocks are two chains.
+_multiply_1_by_2 = make_multiplier(1, FLOAT_FORMATS, blocks=2)
 FEW_ROWS = 4
 """Rows from which a parallel region is worth what it costs."""
 _TILE_F32, _TILE_BF16, _TILE_INT8, _TILE_INT4 = (TILE_BYTES[kind] for kind in (F32, BF16, INT8, INT4))
@@ -69,16 +71,39 @@ def multiply_block(
     row = 0
     if kind in (F32, BF16, PAIRS_OF_BF16):
         while row + 8 <= rows:
-            _multiply_8(kind, weights, across, x + row * x_stride, x_stride, out + row * stride, stride)
+            _multiply_8(kind, weights, 0, across, x + row * x_stride, x_stride, out + row * stride, stride)
             row += 8
     while row + 4 <= rows:
-        _multiply_4(kind, weights, across, x + row * x_stride, x_stride, out + row * stride, stride)
+        _multiply_4(kind, weights, 0, across, x + row * x_stride, x_stride, out + row * stride, stride)
         row += 4
     if row + 2 <= rows:
-        _multiply_2(kind, weights, across, x + row * x_stride, x_stride, out + row * stride, stride)
+        _multiply_2(kind, weights, 0, across, x + row * x_stride, x_stride, out + row * stride, stride)
         row += 2
     if row < rows:
-        _multiply_1(kind, weights, across, x + row * x_stride, x_stride, out + row * stride, stride)
+        _multiply_1(kind, weights, 0, across, x + row * x_stride, x_stride, out + row * stride, stride)
+
+
+@compiled()
+def multiply_blocks(
+    kind: int,
+    weights: int,
+    apart: int,
+    blocks: int,
+    across: int,
+    x: int,
+    x_stride: int,
+    rows: int,
+    out: int,
+    stride: int,
+) -> None:
+    """Writes the outputs of several stretches of tiles, `apart` bytes from one to the next; kind is F32 or BF16."""
+    block = 0
+    while rows == 1 and block + 2 <= blocks:
+        _multiply_1_by_2(kind, weights + block * apart, apart, across, x, 0, out + block * 4 * TILE, 0)
+        block += 2
+    while block < blocks:
+        multiply_block(kind, weights + block * apart, across, x, x_stride, rows, out + block * 4 * TILE, stride)
+        block += 1
 
 
 @compiled(parallel=True)

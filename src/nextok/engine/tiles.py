@@ -46,6 +46,7 @@ INT4_SCALES = 512
 _SCALE, _OFFSET = 32, 36
 _REGISTER_BYTES = 4 * LANES
 _REGISTERS = TILE // LANES
+_BLOCK_BYTES = 4 * TILE
 _UNROLL = 8
 
 Sums = list[ir.Value]
@@ -68,16 +69,17 @@ class Format:
     """Bytes of a row's inputs for the columns of a tile."""
 
 
-def make_multiplier(rows: int, formats: Mapping[int, Format]) -> Any:
-    """Returns an intrinsic that writes the 32 outputs of `rows` rows of inputs as float32, for any of the formats.
+def make_multiplier(rows: int, formats: Mapping[int, Format], *, blocks: int = 1) -> Any:
+    """Returns an intrinsic that writes 32 outputs a block of `rows` rows of inputs as float32, for any of the formats.
 
-    Its arguments: the format, address of the first tile, number of tiles, address of the first row's inputs and bytes
-    from one row to the next, address of the first row's outputs and bytes from one row to the next.
+    Its arguments: the format, address of the first tile, bytes from one block's tiles to the next block's, number of
+    tiles, address of the first row's inputs and bytes from one row to the next, address of the first row's outputs and
+    bytes from one row to the next. The outputs of the blocks lie side by side.
     """
 
-    @intrinsic
-    def multiplier(typing_context, kind, weights, tiles, x, x_stride, out, out_stride):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        signature = types.void(*[types.intp] * 7)
+    @intrinsic  # type: ignore[untyped-decorator]
+    def multiplier(typing_context, kind, weights, apart, tiles, x, x_stride, out, out_stride):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        signature = types.void(*[types.intp] * 8)
 
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Sequence[ir.Value]) -> ir.Value:
             kind, *addresses = arguments
@@ -85,10 +87,10 @@ def make_multiplier(rows: int, formats: Mapping[int, Format]) -> Any:
             unknown = builder.append_basic_block()
             choice = builder.switch(kind, unknown)
             for number, form in formats.items():
-                block = builder.append_basic_block()
-                choice.add_case(words(number), block)
-                builder.position_at_end(block)
-                _write_rows(Lanes(builder), rows, form, addresses)
+                case = builder.append_basic_block()
+                choice.add_case(words(number), case)
+                builder.position_at_end(case)
+                _write_rows(Lanes(builder), rows, blocks, form, addresses)
                 builder.branch(after)
             builder.position_at_end(unknown)
             builder.unreachable()
@@ -100,22 +102,30 @@ def make_multiplier(rows: int, formats: Mapping[int, Format]) -> Any:
     return multiplier
 
 
-def _write_rows(lanes: Lanes, rows: int, form: Format, addresses: Sequence[ir.Value]) -> None:
+def _write_rows(lanes: Lanes, rows: int, blocks: int, form: Format, addresses: Sequence[ir.Value]) -> None:
     builder = lanes.builder
-    weights, tiles, x, x_stride, out, out_stride = addresses
+    weights, apart, tiles, x, x_stride, out, out_stride = addresses
+    starts = [builder.add(weights, builder.mul(apart, words(block))) for block in range(blocks)]
     inputs = [builder.add(x, builder.mul(x_stride, words(row))) for row in range(rows)]
     outputs = [builder.add(out, builder.mul(out_stride, words(row))) for row in range(rows)]
+    a_block = _REGISTERS * rows
 
     def turn(number: ir.Value, sums: Sums) -> Sums:
-        here = builder.add(weights, builder.mul(number, words(form.tile_bytes // form.steps)))
+        passed = builder.mul(number, words(form.tile_bytes // form.steps))
         moved = builder.mul(number, words(form.input_bytes // form.steps))
-        return form.step(lanes, [builder.add(row, moved) for row in inputs], here, sums)
+        here = [builder.add(row, moved) for row in inputs]
+        added: Sums = []
+        for block, start in enumerate(starts):
+            so_far = sums[block * a_block : (block + 1) * a_block]
+            added += form.step(lanes, here, builder.add(start, passed), so_far)
+        return added
 
-    zeros = [ir.Constant(FLOATS, [0.0] * LANES)] * (_REGISTERS * rows)
+    zeros = [ir.Constant(FLOATS, [0.0] * LANES)] * (a_block * blocks)
     sums = lanes.loop(builder.mul(tiles, words(form.steps)), zeros, turn)
     for number, total in enumerate(sums):
-        row, half = divmod(number, _REGISTERS)
-        lanes.store(total, outputs[row], half * _REGISTER_BYTES)
+        block, rest = divmod(number, a_block)
+        row, half = divmod(rest, _REGISTERS)
+        lanes.store(total, outputs[row], block * _BLOCK_BYTES + half * _REGISTER_BYTES)
 
 
 def _f32_step(lanes: Lanes, inputs: Sequence[ir.Value], weights: ir.Value, sums: Sums) -> Sums:
