@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int64
+from numpy.typing import NDArray
 
 from nextok.decode.config import SamplingConfig
 from nextok.decode.filters import min_p, top_k, top_p
@@ -82,17 +83,17 @@ def distribution(
     if adjusted_V is not logits_V:
         _check_adjusted(adjusted_V, constrained=allowed_V is not None)
     logits_K = _divide(adjusted_V, config.temperature)
-    ids_K = np.arange(logits_K.size) if explain else None  # None: all of them; a filter rarely leaves many
+    ids_K: NDArray[np.int64] | None = None  # all of them; a filter rarely leaves many
     removals = []
     if explain:
         # Told, not done: -inf has probability 0 and no filter keeps it, so that a copy of the vocabulary is saved.
-        removals.append(_removal("bans", ids_K, logits_K, logits_K == -np.inf))
+        removals.append(_removal("bans", logits_K, logits_K == -np.inf))
     for name, keep in _filters(config):
         kept = keep(logits_K)
         if explain:
             lost_K = logits_K > -np.inf
             lost_K[kept] = False
-            removals.append(_removal(name, ids_K, logits_K, lost_K))
+            removals.append(_removal(name, logits_K, lost_K, ids_K))
         if kept.size < logits_K.size:
             ids_K, logits_K = kept if ids_K is None else ids_K[kept], logits_K[kept]
     if ids_K is None:
@@ -199,10 +200,10 @@ def _filters(config: SamplingConfig) -> list[tuple[str, _Filter]]:
     return steps
 
 
-def _removal(name: str, ids_K: np.ndarray, logits_K: np.ndarray, lost_K: np.ndarray) -> Removal:
+def _removal(name: str, logits_K: np.ndarray, lost_K: np.ndarray, ids_K: np.ndarray | None = None) -> Removal:
     lost = np.flatnonzero(lost_K)
     best = lost[np.argsort(-logits_K[lost], kind="stable")[:_N_EXAMPLES]]
-    return Removal(filter=name, count=lost.size, examples=tuple(ids_K[best].tolist()))
+    return Removal(filter=name, count=lost.size, examples=tuple((best if ids_K is None else ids_K[best]).tolist()))
 
 
 def _as_array(ids: Ids) -> np.ndarray:

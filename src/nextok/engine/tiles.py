@@ -77,7 +77,7 @@ def make_multiplier(rows: int, formats: Mapping[int, Format], *, blocks: int = 1
     bytes from one row to the next. The outputs of the blocks lie side by side.
     """
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def multiplier(typing_context, kind, weights, apart, tiles, x, x_stride, out, out_stride):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         signature = types.void(*[types.intp] * 8)
 
