@@ -206,7 +206,7 @@ class Peer:
         command = [sys.executable, __file__, program, precision, str(path), str(threads)]
         environment = dict(os.environ)
         if program == "nextok":
-            environment.setdefault("GOMP_SPINCOUNT", "8000")  # as the command `nextok` sets it
+            environment.setdefault("GOMP_SPINCOUNT", "50000")  # as the command `nextok` sets it
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
         )

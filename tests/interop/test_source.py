@@ -86,3 +86,19 @@ def test_a_checkpoint_is_imported_before_it_is_run(tmp_path: Path) -> None:
     torch.save({"a": torch.zeros(2)}, path)
     with pytest.raises(CheckpointError, match=r"imported before it is used. nextok import .*ckpt.pt --out runs/NAME"):
         open_runnable(path)
+
+
+@pytest.mark.parametrize("written", ["<|turn|>", {"content": "<|turn|>", "lstrip": False}])
+def test_a_text_ends_where_the_folder_says_it_does(written, tmp_path, random_weights):
+    config = ModelConfig(n_layers=1, d_model=8, n_heads=1, context=4, vocab_size=258)
+    write_directory(tmp_path, config, random_weights(config), byte_tokenizer())
+    content = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    content["added_tokens"].append({**content["added_tokens"][0], "id": 257, "content": "<|turn|>"})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    named = open_model(tmp_path).tokenizer.end_of_text
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": written}), encoding="utf-8")
+    other = open_model(tmp_path).tokenizer
+    assert other.token_bytes(other.end_of_text) == b"<|turn|>"
+    assert other.end_of_text != named
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<absent>"}), encoding="utf-8")
+    assert open_model(tmp_path).tokenizer.end_of_text == named

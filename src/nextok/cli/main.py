@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # quiet one (docs/experiments.md). Decoding has shorter regions and gains a tenth from waiting a little longer.
     # Must be set before torch or Numba start their threads.
     decodes = any(verb in arguments[:1] for verb in ("generate", "bench", "quantize"))
-    os.environ.setdefault("GOMP_SPINCOUNT", "8000" if decodes else "2000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "50000" if decodes else "2000")
     signal.signal(signal.SIGTERM, _terminated)  # outside the training loop there is nothing to save
     try:
         return _dispatch(arguments)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from nextok.checkpoint import RunDirectory
 from nextok.errors import CheckpointError, ConfigError
+from nextok.files import read_json
 from nextok.interop.gguf_in import gguf_parameters, read_gguf, read_gguf_config
 from nextok.interop.hf_in import read_config, stored_parameters, stream_directory
 from nextok.interop.stored import Hints, StoredModel
@@ -105,5 +106,17 @@ def _runnable_kind(path: Path) -> Kind:
 def _open_directory(folder: Path) -> StoredModel:
     config, arrays = stream_directory(folder)
     vocabulary = RunDirectory(folder).tokenizer
-    tokenizer = Tokenizer.load(vocabulary) if vocabulary.is_file() else None
+    tokenizer = Tokenizer.load(vocabulary, end=_named_end(folder)) if vocabulary.is_file() else None
     return StoredModel(config=config, arrays=arrays, tokenizer=tokenizer)
+
+
+def _named_end(folder: Path) -> str | None:
+    """Returns the token that tokenizer_config.json says texts end with: `<|im_end|>` of a chat model, for one."""
+    path = RunDirectory(folder).tokenizer_config
+    if not path.is_file():
+        return None
+    fields = read_json(path)
+    end = fields.get("eos_token") if isinstance(fields, dict) else None
+    if isinstance(end, dict):  # as older versions of transformers wrote it
+        end = end.get("content")
+    return end if isinstance(end, str) else None

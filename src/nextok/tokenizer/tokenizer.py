@@ -211,13 +211,18 @@ class Tokenizer:
         write_text(path, self._library.to_str(pretty=True) + "\n")
 
     @classmethod
-    def load(cls, path: Path) -> "Tokenizer":
+    def load(cls, path: Path, *, end: str | None = None) -> "Tokenizer":
         """Returns the tokenizer of a tokenizer.json, or of the folder that holds one.
+
+        Args:
+            path: The file or folder.
+            end: The token that ends texts, where something beside the file names it; one that it lacks is ignored.
 
         Raises:
             TokenizerError: if the file is missing, not strict JSON, or not a tokenizer that the library knows.
         """
-        return cls(read_library_tokenizer(path))
+        library = read_library_tokenizer(path)
+        return cls(library, end_of_text=None if end is None else library.token_to_id(end))
 
     @classmethod
     def of(cls, content: Any, path: Path, *, end_of_text: int | None = None) -> "Tokenizer":
