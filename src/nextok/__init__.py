@@ -1,7 +1,7 @@
 """Train, look inside, plan, check, run and serve decoder-only GPTs.
 
-`nextok.load(MODEL)` opens a model with its tokenizer, `nextok.describe(MODEL)` counts one, `nextok.quantize(MODEL, PRECISION)`
-packs one; importing the package loads nothing heavy.
+`nextok.load(MODEL)` opens a model with its tokenizer, `nextok.describe(MODEL)` counts one, and
+`nextok.quantize(MODEL, PRECISION)` packs one; importing the package loads nothing heavy.
 """
 
 from typing import TYPE_CHECKING, Any
