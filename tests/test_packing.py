@@ -1,11 +1,14 @@
 """Packed forms beside a model: used while they belong to its weights, and never after."""
 
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from nextok.checkpoint import read_weight_shapes
 from nextok.errors import DiskError
 from nextok.interop import write_directory
 from nextok.packing import packed_model, packed_path, save_packed
@@ -52,3 +55,27 @@ def test_a_folder_that_takes_no_file_is_said(folder: Path) -> None:
     (folder / "packed").touch()
     with pytest.raises(DiskError):
         save_packed(folder, packed)
+
+
+def test_the_same_weights_under_another_config_are_packed_anew(folder: Path, random_weights) -> None:
+    save_packed(folder, packed_model(folder, "int8"))
+    stamp = (folder / "model.safetensors").stat()
+    other = replace(CONFIG, mlp="relu")
+    write_directory(folder, other, random_weights(CONFIG))
+    os.utime(folder / "model.safetensors", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert packed_model(folder, "int8").config == other
+
+
+def test_shards_of_any_name_are_told_apart(folder: Path, random_weights) -> None:
+    def shard(seed: int) -> None:
+        write_directory(folder, CONFIG, random_weights(CONFIG, seed=seed))
+        (folder / "model.safetensors").rename(folder / "part.safetensors")
+        index = {"weight_map": dict.fromkeys(read_weight_shapes(folder / "part.safetensors"), "part.safetensors")}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+    shard(0)
+    old = packed_model(folder, "int8")
+    save_packed(folder, old)
+    shard(1)
+    os.utime(folder / "part.safetensors", ns=(1, 1))
+    assert not np.array_equal(packed_model(folder, "int8").arena, old.arena)

@@ -20,10 +20,10 @@ def packed_model(model: Path, precision: Precision) -> PackedModel:
     Raises:
         CheckpointError: if there is no model at the path, or it cannot be read.
     """
+    stored = open_runnable(model)  # its headers alone
     found = open_packed(packed_path(model, precision), _stamp(model))
-    if found is not None:
+    if found is not None and found.config == stored.config:
         return found
-    stored = open_runnable(model)
     return pack_model(stored.config, stored.arrays, precision)
 
 
@@ -42,5 +42,5 @@ def save_packed(model: Path, packed: PackedModel) -> Path:
 
 def _stamp(model: Path) -> dict[str, list[int]]:
     """Returns size and time of each file of weights: training on, or copying another model there, changes them."""
-    files = sorted(model.glob("model*.safetensors")) if model.is_dir() else [model]
+    files = sorted(model.glob("*.safetensors")) if model.is_dir() else [model]  # shards may have any name
     return {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()}

@@ -35,7 +35,7 @@ class Arguments:
     prompt: str | None = None
     """Text to continue; - reads it from standard input. Empty starts from end of text where there is one."""
     precision: Precision = "fp32"
-    """How weights are kept: int8 and int4 take a quarter and an eighth of the memory, and of the time."""
+    """How weights are kept: int8 and int4 take about a quarter and a sixth of the memory."""
     backend: Backend = "auto"
     """What computes: torch, the Numba engine, or the faster of them, measured once for each size of model."""
     unknown: Unknown = "error"
