@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Int64
 from numpy.typing import NDArray
 
 from nextok.checkpoint import RunDirectory
 from nextok.corpus import open_corpus
+from nextok.decode import log_softmax_rows
 from nextok.engine import NumbaDecoder, PackedModel, Precision
 from nextok.errors import ConfigError, CorpusError
 from nextok.loaded import LoadedModel, load
-from nextok.packing import packed_path, save_packed
+from nextok.packing import save_packed
 
 OnTokens = Callable[[int], object]
 _CHUNK = 128
@@ -84,9 +85,8 @@ def quantize(
     loaded = load(model)
     ids_N = _held_out(Path(model), loaded, text, limit_tokens)
     exact, packed = loaded.packed("fp32"), loaded.packed(precision)
-    path = packed_path(Path(model), precision)
     measured = compare(exact, packed, ids_N, on_tokens)
-    save_packed(Path(model), packed)
+    path = save_packed(Path(model), packed)
     return QuantizationReport(
         model=str(model),
         precision=precision,
@@ -143,14 +143,9 @@ def _predictions(
             targets_T = window_T[first + 1 : first + _CHUNK + 1]
             inputs_T = window_T[first : first + len(targets_T)]
             exact_TV, packed_TV = (
-                _log_softmax(decoder.prefill(0, inputs_T, all_positions=True)) for decoder in decoders
+                log_softmax_rows(decoder.prefill(0, inputs_T, all_positions=True)) for decoder in decoders
             )
             yield exact_TV, packed_TV, targets_T
-
-
-def _log_softmax(logits_TV: Float32[np.ndarray, "T V"]) -> Float32[np.ndarray, "T V"]:
-    shifted_TV = logits_TV - logits_TV.max(axis=1, keepdims=True)
-    return shifted_TV - np.log(np.exp(shifted_TV).sum(axis=1, keepdims=True))
 
 
 def _held_out(model: Path, loaded: LoadedModel, text: Path | None, limit: int) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from nextok.decode import ModelDrafter, NgramDrafter, SamplingConfig, stream
 from nextok.decode.chooser import Chooser
-from nextok.decode.drafts import Drafter, agreement, common_prefix
+from nextok.decode.drafts import Drafter, agreement
 from nextok.errors import ConfigError
 from nextok.rng import uniform
 
@@ -114,11 +114,6 @@ def test_release_empties_the_slot():
     assert decoder.lengths[1] > 0
     drafter.release()
     assert decoder.lengths == [0, 0, 0]
-
-
-def test_common_prefix_by_hand():
-    for one, other, size in (([1, 2, 3], [1, 2, 4], 2), ([1, 2], [1, 2, 4], 2), ([], [1], 0), ([2], [1], 0)):
-        assert common_prefix(np.array(one, np.int64), np.array(other, np.int64)) == size
 
 
 def test_agreement_by_hand():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax as scipy_log_softmax
 
-from nextok.decode import log_softmax, token_logprob, token_logprobs, top_logprobs
+from nextok.decode import log_softmax, log_softmax_rows, token_logprob, token_logprobs, top_logprobs
 from nextok.errors import NonFiniteError
 
 
@@ -49,3 +49,13 @@ def test_logits_that_are_no_distribution_are_an_error(bad):
     for compute in (log_softmax, lambda row: token_logprob(row, 0), lambda row: top_logprobs(row, 1)):
         with pytest.raises(NonFiniteError):
             compute(logits)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_each_what_a_row_alone_is_in_the_precision_given(dtype: type) -> None:
+    logits_NV = np.random.default_rng(0).standard_normal((4, 9)).astype(dtype)
+    rows_NV = log_softmax_rows(logits_NV)
+    assert rows_NV.dtype == dtype
+    for row_V, logits_V in zip(rows_NV, logits_NV, strict=True):
+        np.testing.assert_allclose(row_V, log_softmax(logits_V), atol=1e-6)
+    assert np.isnan(log_softmax_rows(np.array([[0.0, np.nan]]))).all()

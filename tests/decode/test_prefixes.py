@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nextok.decode.prefixes import Prefixes
+from nextok.decode.prefixes import Prefixes, common_prefix
 
 from .tiny import TinyDecoder
 
@@ -99,3 +99,8 @@ def test_a_refused_read_leaves_the_record_true(prefixes: Prefixes, decoder: Tiny
     with pytest.raises(Exception, match="do not fit"):
         prefixes.read(0, ids(1, 2, 3, 4))
     assert prefixes.held(0).tolist() == decoder.ids[0]
+
+
+def test_common_prefix_by_hand():
+    for one, other, size in (([1, 2, 3], [1, 2, 4], 2), ([1, 2], [1, 2, 4], 2), ([], [1], 0), ([2], [1], 0)):
+        assert common_prefix(np.array(one, np.int64), np.array(other, np.int64)) == size

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32, Int64
+
+from nextok.decode import log_softmax_rows
 
 _SEQUENCES = 4
 _TOKENS = 32
@@ -31,7 +33,8 @@ def fixed_ids(context: int, vocab_size: int) -> Int64[np.ndarray, "B T"]:
 
 def compare(expected_NV: Float32[np.ndarray, "N V"], got_NV: Float32[np.ndarray, "N V"]) -> Comparison:
     """Returns how far the second logits are from the first."""
-    expected_logprobs_NV, got_logprobs_NV = _log_softmax(expected_NV), _log_softmax(got_NV)
+    expected_logprobs_NV = log_softmax_rows(expected_NV.astype(np.float64))
+    got_logprobs_NV = log_softmax_rows(got_NV.astype(np.float64))
     kl_N = (np.exp(expected_logprobs_NV) * (expected_logprobs_NV - got_logprobs_NV)).sum(-1)
     return Comparison(
         tokens=len(expected_NV),
@@ -39,8 +42,3 @@ def compare(expected_NV: Float32[np.ndarray, "N V"], got_NV: Float32[np.ndarray,
         argmax_agreement=float((expected_NV.argmax(-1) == got_NV.argmax(-1)).mean()),
         mean_kl_nats=max(0.0, float(kl_N.mean())),  # a rounding can make it -1e-17
     )
-
-
-def _log_softmax(logits_NV: Float32[np.ndarray, "N V"]) -> Float64[np.ndarray, "N V"]:
-    shifted_NV = logits_NV.astype(np.float64) - logits_NV.max(axis=-1, keepdims=True)
-    return shifted_NV - np.log(np.exp(shifted_NV).sum(axis=-1, keepdims=True))

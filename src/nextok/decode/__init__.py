@@ -12,7 +12,7 @@ from nextok.decode.continuation import Continuation, Event, FinishReason, Genera
 from nextok.decode.drafts import Drafter, ModelDrafter, NgramDrafter, agreement
 from nextok.decode.explain import Candidate, Explanation
 from nextok.decode.grammar import GrammarConstraint, grammar_constraint
-from nextok.decode.logprobs import log_softmax, token_logprob, token_logprobs, top_logprobs
+from nextok.decode.logprobs import log_softmax, log_softmax_rows, token_logprob, token_logprobs, top_logprobs
 from nextok.decode.loop import generate, stream
 from nextok.decode.protocol import Decoder, TextSource
 from nextok.decode.sampling import Distribution, Removal, distribution, draw
@@ -42,6 +42,7 @@ __all__ = [
     "draw",
     "generate",
     "log_softmax",
+    "log_softmax_rows",
     "stream",
     "token_logprob",
     "token_logprobs",

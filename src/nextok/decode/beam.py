@@ -13,9 +13,9 @@ import numpy as np
 
 from nextok.decode.config import SamplingConfig
 from nextok.decode.continuation import FinishReason, Generation, check_prompt
-from nextok.decode.drafts import common_prefix
 from nextok.decode.filters import top_k
 from nextok.decode.logprobs import log_softmax
+from nextok.decode.prefixes import common_prefix
 from nextok.decode.protocol import Decoder, TextSource
 from nextok.decode.sampling import Ids, check_vocabulary
 from nextok.errors import ConfigError, PromptError

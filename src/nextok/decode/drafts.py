@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from nextok.decode.chooser import Chooser
+from nextok.decode.prefixes import common_prefix
 from nextok.decode.protocol import Decoder
 from nextok.errors import ConfigError, PromptError
 
@@ -128,13 +129,6 @@ class ModelDrafter:
         logits_V = self._decoder.prefill(self._slot, window_T[n_common:])
         self._held_T = window_T.copy()
         return logits_V
-
-
-def common_prefix(one_T: Int64[np.ndarray, " T"], other_T: Int64[np.ndarray, " S"]) -> int:
-    """Returns how many ids two texts have in common from the start."""
-    size = min(one_T.size, other_T.size)
-    differing = np.flatnonzero(one_T[:size] != other_T[:size])
-    return int(differing[0]) if differing.size else size
 
 
 def agreement(p_V: np.ndarray, q_V: np.ndarray) -> tuple[float, float]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import TypedDict
 
+from nextok.conversion.convert import Format
 from nextok.conversion.engines.findings import Finding
 from nextok.spec import ModelConfig
 from nextok.tokenizer import Tokenizer
 
-Format = Literal["hf", "gguf"]
 Rules = Callable[[ModelConfig, Tokenizer | None], list[Finding]]
 
 
