@@ -215,3 +215,16 @@ def test_decoding_needs_no_torch(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", source, folder], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_model_is_opened_once_and_measured_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, measured = [], []
+    open_file = nextok.loaded.open_runnable
+    monkeypatch.setattr("nextok.loaded.open_runnable", lambda path: opened.append(path) or open_file(path))
+    monkeypatch.setattr("nextok.loaded.fastest", lambda *_: measured.append(1) or "numba")
+    loaded = nextok.load(folder)
+    first = loaded.generate("abc", seed=1, max_new_tokens=4)
+    assert loaded.generate("abc", seed=1, max_new_tokens=4).ids == first.ids
+    assert (opened, measured) == ([folder], [1])
+    loaded.trace("abc", ["logits"])  # needs the weights in another form, and reads them again
+    assert opened == [folder, folder]

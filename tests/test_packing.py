@@ -8,13 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nextok
 from nextok.checkpoint import read_weight_shapes
+from nextok.engine import PackedModel
 from nextok.errors import DiskError
 from nextok.interop import write_directory
-from nextok.packing import packed_model, packed_path, save_packed
+from nextok.packing import packed_path, save_packed
 from nextok.spec import ModelConfig
 
 CONFIG = ModelConfig(n_layers=1, d_model=32, n_heads=2, context=8, vocab_size=40)
+
+
+def packed_model(folder: Path, precision: str) -> PackedModel:
+    return nextok.load(folder, precision=precision).packed()
 
 
 @pytest.fixture

@@ -31,11 +31,10 @@ from nextok.decode import (
     generate,
     stream,
 )
-from nextok.engine import NumbaDecoder, PackedModel, Precision
+from nextok.engine import NumbaDecoder, PackedModel, Precision, pack_model
 from nextok.errors import ConfigError
-from nextok.interop import open_runnable
-from nextok.packing import packed_model
-from nextok.spec import ModelConfig
+from nextok.interop import StoredModel, open_runnable
+from nextok.packing import find_packed
 from nextok.tokenizer import Tokenizer, Unknown
 
 if TYPE_CHECKING:
@@ -60,18 +59,18 @@ class LoadedModel:
     def __init__(
         self,
         path: Path | None,
-        config: ModelConfig,
-        tokenizer: Tokenizer | None,
+        stored: StoredModel,
         *,
-        note: str = "",
         backend: Backend = "auto",
         precision: Precision = "fp32",
     ) -> None:
         if backend == "torch" and precision not in _WHOLE:
             raise ConfigError(f"torch does not decode in {precision}.", "Take the backend numba, or auto.")
-        self.path, self.config, self.tokenizer = path, config, tokenizer
+        self.path, self.config, self.tokenizer = path, stored.config, stored.tokenizer
         self.backend, self.precision = backend, precision
-        self._note = note
+        self._note = stored.note
+        self._unread: StoredModel | None = stored
+        self._fastest: Measured | None = None
         self._torch: GPT | None = None
         self._is_shared = False
         self._packed: dict[Precision, PackedModel] = {}
@@ -79,7 +78,8 @@ class LoadedModel:
     @classmethod
     def of(cls, model: "GPT", tokenizer: Tokenizer | None) -> "LoadedModel":
         """Returns a model that is at hand, with its tokenizer; torch decodes."""
-        loaded = cls(None, model.config, tokenizer, backend="torch")
+        stored = StoredModel(config=model.config, arrays=iter(()), tokenizer=tokenizer)
+        loaded = cls(None, stored, backend="torch")
         loaded._torch, loaded._is_shared = model, True
         return loaded
 
@@ -95,7 +95,11 @@ class LoadedModel:
             raise ConfigError("Only a model that lies in a file is packed.", "Save it, and load it from there.")
         wanted = precision or self.precision
         if wanted not in self._packed:
-            self._packed[wanted] = packed_model(self.path, wanted)
+            found = find_packed(self.path, self.config, wanted)
+            if found is None:
+                stored = self._reopened()
+                found = pack_model(stored.config, stored.arrays, wanted)
+            self._packed[wanted] = found
         return self._packed[wanted]
 
     def decoder(self, n_slots: int = 1) -> Decoder:
@@ -222,7 +226,17 @@ class LoadedModel:
             "torch": lambda: self._torch_decoder(1),
             "numba": lambda: self._numba_decoder(1),
         }
-        return fastest(self.config, makers, machine.cache_folder() / "backends.json")
+        if self._fastest is None:
+            self._fastest = fastest(self.config, makers, machine.cache_folder() / "backends.json")
+        return self._fastest
+
+    def _reopened(self) -> StoredModel:
+        """Returns the model as a file: as it was opened at first, whose weights can be read once, and later anew."""
+        stored, self._unread = self._unread, None
+        if stored is None:
+            assert self.path is not None, "a model at hand is there"
+            stored = open_runnable(self.path)
+        return stored
 
     def _numba_decoder(self, n_slots: int) -> Decoder:
         return NumbaDecoder(self.packed(), n_slots)
@@ -234,10 +248,9 @@ class LoadedModel:
 
     def _torch_model(self) -> "GPT":
         if self._torch is None:
-            assert self.path is not None, "a model at hand is there"
             from nextok.model import filled  # noqa: PLC0415 - torch, which the Numba engine does without
 
-            stored = open_runnable(self.path)
+            stored = self._reopened()
             model = filled(stored.config, stored.arrays)
             self._torch = model.bfloat16() if self.precision == "bf16" else model
         return self._torch
@@ -275,10 +288,7 @@ def load(path: str | Path, *, backend: Backend = "auto", precision: Precision = 
         TokenizerError: if the tokenizer beside it cannot be read, or has more tokens than the model.
         ConfigError: for a precision that the backend has not.
     """
-    stored = open_runnable(Path(path))
-    return LoadedModel(
-        Path(path), stored.config, stored.tokenizer, note=stored.note, backend=backend, precision=precision
-    )
+    return LoadedModel(Path(path), open_runnable(Path(path)), backend=backend, precision=precision)
 
 
 def _sampling(values: dict[str, Any]) -> SamplingConfig:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from nextok.engine import PackedModel, Precision, open_packed, pack_model, write_packed
+from nextok.engine import PackedModel, Precision, open_packed, write_packed
 from nextok.files import disk_errors
-from nextok.interop import open_runnable
+from nextok.spec import ModelConfig
 
 
 def packed_path(model: Path, precision: Precision) -> Path:
@@ -14,17 +14,14 @@ def packed_path(model: Path, precision: Precision) -> Path:
     return model.with_name(f"{model.name}.{precision}.safetensors")
 
 
-def packed_model(model: Path, precision: Precision) -> PackedModel:
-    """Returns the packed form that lies beside a model, mapped; without one, packs the model in memory.
+def find_packed(model: Path, config: ModelConfig, precision: Precision) -> PackedModel | None:
+    """Returns the packed form that lies beside a model, mapped; None if there is none, or it is of another model.
 
     Raises:
-        CheckpointError: if there is no model at the path, or it cannot be read.
+        CheckpointError: if its file is cut short or contradicts itself.
     """
-    stored = open_runnable(model)  # its headers alone
     found = open_packed(packed_path(model, precision), _stamp(model))
-    if found is not None and found.config == stored.config:
-        return found
-    return pack_model(stored.config, stored.arrays, precision)
+    return found if found is not None and found.config == config else None
 
 
 def save_packed(model: Path, packed: PackedModel) -> Path:

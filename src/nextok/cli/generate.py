@@ -16,7 +16,7 @@ from nextok.decode import Generation, SamplingConfig
 from nextok.engine import Precision
 from nextok.errors import ConfigError, InputError, PromptError
 from nextok.files import to_json
-from nextok.loaded import LoadedModel, load
+from nextok.loaded import Guesser, LoadedModel, load
 from nextok.report import make_console, plain_text
 from nextok.tokenizer import Unknown
 
@@ -85,25 +85,26 @@ def main(argv: Sequence[str]) -> int:
     schema = _schema_text(arguments.sampling.json_schema)
     arguments = replace(arguments, sampling=replace(arguments.sampling, json_schema=schema))
     loaded = load(arguments.model, backend=arguments.backend, precision=arguments.precision)
+    guesser = _guesser(arguments)
     announce_compiling(arguments.backend)
     if arguments.prompt is not None:
-        _answer(loaded, sys.stdin.read() if arguments.prompt == "-" else arguments.prompt, arguments)
+        _answer(loaded, guesser, sys.stdin.read() if arguments.prompt == "-" else arguments.prompt, arguments)
     if arguments.interactive:
-        _converse(loaded, arguments)
+        _converse(loaded, guesser, arguments)
     return 0
 
 
-def _answer(loaded: LoadedModel, prompt: str, arguments: Arguments) -> None:
+def _guesser(arguments: Arguments) -> "Guesser | None":
+    if arguments.speculate in ("", "ngram"):
+        return "ngram" if arguments.speculate else None
+    return load(arguments.speculate, backend=arguments.backend, precision=arguments.precision)
+
+
+def _answer(loaded: LoadedModel, guesser: "Guesser | None", prompt: str, arguments: Arguments) -> None:
     if arguments.beams:
         _search(loaded, prompt, arguments)
         return
-    options = asdict(arguments.sampling) | {"unknown": arguments.unknown}
-    if arguments.speculate:
-        options["speculate"] = (
-            "ngram"
-            if arguments.speculate == "ngram"
-            else load(arguments.speculate, backend=arguments.backend, precision=arguments.precision)
-        )
+    options = asdict(arguments.sampling) | {"unknown": arguments.unknown, "speculate": guesser}
     if arguments.explain:
         show(loaded, prompt, options, make_console())
     elif arguments.stream:
@@ -184,7 +185,7 @@ def _as_object(prompt: str, choices: Sequence[Generation], sampling: SamplingCon
     }
 
 
-def _converse(loaded: LoadedModel, arguments: Arguments) -> None:
+def _converse(loaded: LoadedModel, guesser: "Guesser | None", arguments: Arguments) -> None:
     """Answers prompts until the end of the input; one that cannot be served gets the reason."""
     print("Each line is a prompt of its own; end with Ctrl-D.", file=sys.stderr)
     while True:
@@ -194,6 +195,6 @@ def _converse(loaded: LoadedModel, arguments: Arguments) -> None:
             print()
             return
         try:
-            _answer(loaded, prompt, arguments)
+            _answer(loaded, guesser, prompt, arguments)
         except InputError as error:
             print(error, file=sys.stderr)
