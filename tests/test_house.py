@@ -173,12 +173,16 @@ def loaded_and_read(module: str) -> tuple[set[str], set[str]]:
     return set(heavy), set(readers)
 
 
-@pytest.mark.parametrize("module", sorted({*LIGHT} - {"nextok.engine"}))
+COMPILING = {"nextok.engine", "nextok.jit"}
+
+
+@pytest.mark.parametrize("module", sorted({*LIGHT} - COMPILING))
 def test_importing_loads_nothing_heavy_and_reads_no_environment(module: str) -> None:
     assert loaded_and_read(module) == (set(), set())
 
 
 def test_importing_the_engine_loads_numba_and_asks_where_its_kernels_are_kept() -> None:
+    assert loaded_and_read("nextok.jit")[0] - {"scipy"} == {"numba"}
     heavy, readers = loaded_and_read("nextok.engine")
     assert heavy - {"scipy"} == {"numba"}  # which loads scipy where it is
     assert readers == {"nextok.machine"}  # for numba.njit, which settles the place when a function is decorated

@@ -1,4 +1,4 @@
-"""What the compiler may use, that every kind of machine gives the right logits, and the cache of kernels."""
+"""What the kernels make of a machine, and that every kind of machine gives the right logits."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nextok.engine import kernels, target
+from nextok.jit import compiling
 
 TESTS = Path(__file__).resolve().parents[1]
 AVX2 = (
@@ -60,7 +61,7 @@ print(kernels())
 @pytest.mark.parametrize(("processor", "features", "said"), [(name, *each) for name, each in MACHINES.items()])
 def test_a_machine_that_can_do_less_gives_the_same_logits(processor: str, features: str, said: str) -> None:
     listed = [f"+{feature}" for feature in features.split()]
-    if not {*listed} <= target._features():
+    if not {*listed} <= compiling.features():
         pytest.skip(f"needs a machine that can do what {processor} can")
     assert run(LOGITS, NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES=",".join(listed)) == said
 
@@ -70,45 +71,17 @@ def test_the_kernels_are_named_after_what_the_compiler_may_use(
     processor: str, features: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = ",".join(f"+{feature}" for feature in features.split())
-    monkeypatch.setattr(target, "_target", lambda: ("", processor, listed))
+    monkeypatch.setattr(compiling, "_target", lambda: ("", processor, listed))
     assert (kernels(), target.multiplies_bytes(), target.multiplies_pairs()) == (said, False, False)
 
 
 def test_bytes_and_pairs_are_multiplied_where_the_machine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     features = "+avx512f,+avx512bw,+avx512vnni,+avx512bf16"
-    monkeypatch.setattr(target, "_target", lambda: ("", "znver4", features))
+    monkeypatch.setattr(compiling, "_target", lambda: ("", "znver4", features))
     assert kernels() == "AVX-512 with VNNI: quantised weights meet int8 inputs"
     assert target.multiplies_bytes() and target.multiplies_pairs()
-    monkeypatch.setattr(target, "_target", lambda: ("", "znver4", features.replace("+avx512vnni", "-avx512vnni")))
+    monkeypatch.setattr(compiling, "_target", lambda: ("", "znver4", features.replace("+avx512vnni", "-avx512vnni")))
     assert not target.multiplies_bytes()
-
-
-# --- the cache
-
-TRIAL = """
-import sys
-from pathlib import Path
-sys.path.insert(0, ".")
-from trial import twice
-assert twice(21) == 42
-print(sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values()))
-"""
-
-
-@pytest.fixture
-def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns a folder, the current one, with a module of one compiled function."""
-    source = "from nextok.engine.target import compiled\n\n@compiled()\ndef twice(x):\n    return 2 * x\n"
-    (tmp_path / "trial.py").write_text(source, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_a_second_process_takes_what_the_first_compiled(trial: Path) -> None:
-    home = str(trial / "cache")
-    assert [run(TRIAL, XDG_CACHE_HOME=home) for _ in range(2)] == ["0 1", "1 0"]
-    kept = target.cache_folder().name
-    assert [*(trial / "cache" / "nextok" / "kernels" / kept).rglob("trial.twice*.nbi")]
 
 
 def test_the_whole_model_is_compiled_once_for_a_machine() -> None:
@@ -122,28 +95,3 @@ print(sum(forward.stats.cache_hits.values()), sum(forward.stats.cache_misses.val
 """
     first, second = run(decode), run(decode)
     assert second == "1 0", f"first {first}, then {second}: hits and misses"
-
-
-@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NUMBA_CACHE_DIR"])
-def test_where_nothing_can_be_kept_every_process_compiles(trial: Path, variable: str) -> None:
-    (trial / "file").touch()  # no folder can be made in a file, even by the superuser
-    for _ in range(2):
-        assert run(TRIAL, **{variable: str(trial / "file" / "cache")}) == "0 1"
-    assert not [*trial.rglob("*.nbi")], "kept beside the source, where no change of a called function would be seen"
-
-
-def test_a_user_without_a_home_can_still_run(trial: Path) -> None:
-    homeless = "from pathlib import Path\ndef home(): raise RuntimeError('no home')\nPath.home = home\n"
-    assert run(homeless + TRIAL, XDG_CACHE_HOME="") == "0 1"
-
-
-def test_the_cache_is_of_these_very_sources_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(target.numba_config, "CACHE_DIR", "")
-    folder = target.cache_folder()
-    assert folder.parent == tmp_path / "nextok" / "kernels"
-    assert not folder.exists(), "asking makes nothing"
-    monkeypatch.setattr(target.numba_config, "CACHE_DIR", str(tmp_path / "numba"))
-    assert target.cache_folder() == tmp_path / "numba" / "kernels" / folder.name
-    monkeypatch.setattr(Path, "read_bytes", lambda path: path.name.encode())
-    assert target.cache_folder().name != folder.name, "another version of the sources"

@@ -15,8 +15,8 @@ from nextok.benchmark.timing import Timing, time_work
 from nextok.engine.layout import tiles_across
 from nextok.engine.multiply import multiply
 from nextok.engine.plan import MATRIX
-from nextok.engine.target import compiled
 from nextok.engine.tiles import F32, NARROW_BYTES, TILE, TILE_BYTES
+from nextok.jit import compiled
 
 BUFFER_BYTES = 384 << 20
 """Twelve times a last-level cache of 32 MiB, and the size of a model's weights."""

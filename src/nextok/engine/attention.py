@@ -11,11 +11,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from nextok.engine.elementary import exp
 from nextok.engine.layout import to_bfloat16
 from nextok.engine.multiply import FEW_ROWS, multiply_blocks, tile_bytes
-from nextok.engine.target import compiled
 from nextok.engine.tiles import F32, TILE
+from nextok.jit import compiled
+from nextok.jit.elementary import exp
 
 _NUMBERS = TILE * TILE
 

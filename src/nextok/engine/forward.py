@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextok.engine.attention import attend, remember
-from nextok.engine.elementary import gelu, gelu_tanh, sigmoid, tanh
 from nextok.engine.layout import element
 from nextok.engine.multiply import FEW_ROWS, multiply
 from nextok.engine.plan import GELU, GELU_TANH, RELU, RELU2
-from nextok.engine.target import compiled
+from nextok.jit import compiled
+from nextok.jit.elementary import gelu, gelu_tanh, sigmoid, tanh
 
 _ZERO = np.float32(0)
 

@@ -9,8 +9,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from nextok.engine.target import compiled
 from nextok.engine.tiles import BF16, F32, INT4, INT4_SCALES, INT8, TILE, TILE_BYTES
+from nextok.jit import compiled
 
 _TRIALS = 12
 """Scales tried for a group of 32 weights: the largest weight at 7 or -8 steps, and up to 20 % less."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextok.engine.layout import to_bfloat16
-from nextok.engine.target import compiled, multiplies_bytes, multiplies_pairs
+from nextok.engine.target import multiplies_bytes, multiplies_pairs
 from nextok.engine.tiles import (
     BF16,
     BYTE_FORMATS,
@@ -27,6 +27,7 @@ from nextok.engine.tiles import (
     WIDENED_FORMATS,
     make_multiplier,
 )
+from nextok.jit import compiled
 
 _BYTES, _PAIRS = multiplies_bytes(), multiplies_pairs()
 _WIDE_FORMATS = FLOAT_FORMATS | (PAIR_FORMATS if _PAIRS else {})

@@ -6,7 +6,7 @@ within a few units in the last place; tests hold them against float64.
 
 import numpy as np
 
-from nextok.engine.target import compiled
+from nextok.jit.compiling import compiled
 
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2 = np.float32(0.6931471805599453)
