@@ -13,7 +13,8 @@ from nextok.model import build
 from nextok.spec import count, preset_config
 from nextok.train import TrainConfig
 from nextok.train.device import use_threads
-from nextok.train.optim import make_optimizer
+from nextok.train.objective import choose_objective
+from nextok.train.optim import Optimizer
 from nextok.train.step import train_step
 from report import report
 
@@ -45,12 +46,14 @@ def _tokens_per_s(preset: str, recipe: str, batch_size: int, precision: str) -> 
     config = preset_config(preset, recipe)
     settings = dataclasses.replace(TrainConfig(), precision=precision)
     model = build(config, 0).train()
-    optimizer = make_optimizer(model, settings)
+    optimizer = Optimizer(model, settings)
     window_BT = np.random.default_rng(0).integers(0, config.vocab_size, (batch_size, config.context + 1))
     batch = [Batch(inputs_BT=window_BT[:, :-1], targets_BT=window_BT[:, 1:], starts_B=np.arange(batch_size))]
 
+    objective = choose_objective(model, settings, batch[0], [])
+
     def step() -> None:
-        train_step(model, model, optimizer, batch, lr=1e-3, first_sample=0, config=settings)
+        train_step(model, objective, optimizer, batch, lr=1e-3, first_sample=0, config=settings)
 
     return batch_size * config.context / median_seconds(step, 15)
 

@@ -15,7 +15,8 @@ from nextok.train import Event, Logged, Message, Request, RunOptions, Saved, Ste
 from nextok.train import loop as loop_module
 from nextok.train.config import TrainConfig
 from nextok.train.loop import Setting
-from nextok.train.step import Forward, StepResult
+from nextok.train.objective import Objective
+from nextok.train.step import StepResult
 
 MakeOptions = Callable[..., RunOptions]
 
@@ -24,7 +25,7 @@ def setting(steps: int, **train: object) -> Setting:
     unused = cast("Batches", None)
     return Setting(
         run=RunDirectory(Path()), config=TrainConfig(**train), steps=steps, batches=unused,  # type: ignore[arg-type]
-        validation=None, tokenizer=None, forward=cast("Forward", None),  # type: ignore[arg-type]
+        validation=None, tokenizer=None, objective=cast("Objective", None),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -67,11 +68,11 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches 5 and 6 make the loss infinite, as bad data or an overflow would."""
     honest = loop_module.train_step
 
-    def train_step(model, forward, optimizer, batch: list[Batch], *, lr, first_sample, config):  # type: ignore[no-untyped-def]
+    def train_step(model, objective, optimizer, batch: list[Batch], *, lr, first_sample, config):  # type: ignore[no-untyped-def]
         if first_sample // config.batch_size in (5, 6):
             with model.replace({"embed": lambda x_BTD: x_BTD * float("inf")}):
-                return honest(model, forward, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
-        return honest(model, forward, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
+                return honest(model, objective, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
+        return honest(model, objective, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
 
     monkeypatch.setattr(loop_module, "train_step", train_step)
 

@@ -8,20 +8,20 @@ from nextok.errors import CheckpointError
 from nextok.model import build
 from nextok.spec import preset_config
 from nextok.train.config import TrainConfig
-from nextok.train.optim import make_optimizer
+from nextok.train.optim import Optimizer
 from nextok.train.state import TrainState
 
 
 def state_of(preset: str, seed: int) -> TrainState:
     model = build(preset_config(preset), seed)
-    return TrainState(model=model, optimizer=make_optimizer(model, TrainConfig()))
+    return TrainState(model=model, optimizer=Optimizer(model, TrainConfig()))
 
 
 def test_everything_that_changes_comes_back() -> None:
     one = state_of("lesson-a", 1)
     for parameter in one.model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    one.optimizer.step()
+    one.optimizer.step(1e-3)
     one.step, one.updates, one.best_loss, one.best_step, one.seconds = 5, 1, 1.25, 4, 2.5
     other = state_of("lesson-a", 2)
     other.restore(one.to_snapshot())

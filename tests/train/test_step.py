@@ -11,11 +11,12 @@ from nextok.corpus import Batch
 from nextok.model import GPT, IGNORED, build
 from nextok.spec import preset_config
 from nextok.train.config import TrainConfig
-from nextok.train.optim import make_optimizer
-from nextok.train.step import non_finite_error, train_step
+from nextok.train.objective import choose_objective
+from nextok.train.optim import Optimizer
+from nextok.train.step import StepResult, non_finite_error, train_step
 
 CONFIG = replace(preset_config("lesson-a"), dropout=0.0)
-SETTINGS = TrainConfig(grad_clip=0.0, seed=3)
+SETTINGS = TrainConfig(grad_clip=0.0, seed=3, precision="fp32")
 
 
 def batch_of(*lengths: int, seed: int = 0) -> list[Batch]:
@@ -39,10 +40,25 @@ def joined(pieces: list[Batch]) -> list[Batch]:
 def gradients(model: GPT, batch: list[Batch], settings: TrainConfig = SETTINGS) -> list[torch.Tensor]:
     """The gradients that reach the optimizer."""
     seen: list[torch.Tensor] = []
-    optimizer = make_optimizer(model, settings)
-    optimizer.register_step_pre_hook(lambda *_: seen.extend(p.grad.clone() for p in model.parameters()))  # type: ignore[union-attr, misc]
-    train_step(model, model, optimizer, batch, lr=0.0, first_sample=0, config=settings)
+    optimizer = Optimizer(model, settings)
+    optimizer.step = lambda lr: seen.extend(p.grad.clone() for p in model.parameters())  # type: ignore[method-assign, union-attr, misc]
+    step(model, batch, settings, optimizer)
     return seen
+
+
+def step(
+    model: GPT, batch: list[Batch], settings: TrainConfig = SETTINGS, optimizer: Optimizer | None = None, *,
+    lr: float = 0.0, first_sample: int = 0
+) -> StepResult:  # fmt: skip
+    return train_step(
+        model.train(),
+        choose_objective(model, settings, batch[0], []),
+        optimizer or Optimizer(model, settings),
+        batch,
+        lr=lr,
+        first_sample=first_sample,
+        config=settings,
+    )
 
 
 def test_any_split_into_micro_batches_gives_the_same_gradient() -> None:
@@ -73,13 +89,11 @@ def test_targets_that_do_not_count_weigh_nothing() -> None:
 
 
 def test_clipping_bounds_the_norm_and_reports_it_unclipped() -> None:
-    settings = TrainConfig(grad_clip=0.01)
+    settings = replace(SETTINGS, grad_clip=0.01)
     model = build(CONFIG, 1)
     norm = math.sqrt(sum(float(g.square().sum()) for g in gradients(model, batch_of(8), settings)))
     assert norm == pytest.approx(0.01, rel=1e-3)
-    optimizer = make_optimizer(model, settings)
-    result = train_step(model, model, optimizer, batch_of(8), lr=0.0, first_sample=0, config=settings)
-    assert result.grad_norm > 0.1
+    assert step(model, batch_of(8), settings).grad_norm > 0.1
 
 
 def test_dropout_is_a_function_of_seed_and_position() -> None:
@@ -98,9 +112,8 @@ def test_dropout_is_a_function_of_seed_and_position() -> None:
 def test_number_that_is_none_changes_no_weight_and_is_named(bad: float) -> None:
     model = build(CONFIG, 1)
     weights = [p.detach().clone() for p in model.parameters()]
-    optimizer = make_optimizer(model, SETTINGS)
     with model.replace({"embed": lambda x: x * bad}):
-        result = train_step(model, model, optimizer, batch_of(8), lr=1.0, first_sample=40, config=SETTINGS)
+        result = step(model, batch_of(8), lr=1.0, first_sample=40)
     assert not result.finite
     assert all(torch.equal(a, b) for a, b in zip(weights, model.parameters(), strict=True))
     assert all(p.grad is None for p in model.parameters())
@@ -112,8 +125,7 @@ def test_number_that_is_none_changes_no_weight_and_is_named(bad: float) -> None:
 def test_infinite_gradient_of_a_finite_loss_is_found() -> None:
     model = build(CONFIG, 1)
     model.head.weight.register_hook(lambda grad: grad * math.inf)  # type: ignore[union-attr]
-    optimizer = make_optimizer(model, SETTINGS)
-    result = train_step(model, model, optimizer, batch_of(8), lr=1.0, first_sample=0, config=SETTINGS)
+    result = step(model, batch_of(8), lr=1.0)
     assert math.isfinite(result.loss)
     assert not result.finite
     assert "The gradient became" in non_finite_error(result, 1, 0, batch_of(8)).message
@@ -122,12 +134,9 @@ def test_infinite_gradient_of_a_finite_loss_is_found() -> None:
 def test_bfloat16_products_leave_weights_and_optimizer_in_float32() -> None:
     model = build(CONFIG, 1)
     settings = replace(SETTINGS, precision="bf16")
-    optimizer = make_optimizer(model, settings)
-    result = train_step(model, model, optimizer, batch_of(8), lr=1e-3, first_sample=0, config=settings)
-    exact = train_step(
-        build(CONFIG, 1), build(CONFIG, 1), make_optimizer(build(CONFIG, 1), SETTINGS), batch_of(8),
-        lr=0.0, first_sample=0, config=SETTINGS,
-    )  # fmt: skip
+    optimizer = Optimizer(model, settings)
+    result = step(model, batch_of(8), settings, optimizer, lr=1e-3)
+    exact = step(build(CONFIG, 1), batch_of(8))
     assert result.loss == pytest.approx(exact.loss, abs=0.02)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
-    assert {state["exp_avg"].dtype for state in optimizer.state.values()} == {torch.float32}
+    assert {mean.dtype for mean in optimizer.arrays().values()} == {np.dtype(np.float32)}

@@ -163,6 +163,11 @@ class GPT(nn.Module):
         finally:
             self._replacements = before
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether values are being replaced."""
+        return bool(self._replacements)
+
     def taps(self, record: Sequence[str] = ()) -> Taps:
         """Returns taps that make the replacements now active, and record these names."""
         return Taps(record=record, replace=self._replacements) if record or self._replacements else NO_TAPS

@@ -1,7 +1,9 @@
 """First weights.
 
 `gpt2`: N(0, 0.02), residual projections divided by sqrt(2 L), biases 0, norms 1. `torch`: the defaults of torch's
-modules in the order they are made, under `torch.manual_seed`, because lesson A does just that.
+modules in the order they are made, under `torch.manual_seed`, because lesson A does just that. `quiet`: token vectors
+N(0, 1), matrices N(0, 1 / (3 columns)), and zeros in the residual projections and a head of its own, so that the first
+logits are all equal whatever the width.
 """
 
 import math
@@ -29,7 +31,8 @@ def build(config: ModelConfig, seed: int) -> GPT:
     model = empty(config)
     for index, (name, parameter) in enumerate(model.named_parameters()):
         generator = torch.Generator().manual_seed(rng.key(seed, "init", index))
-        _fill_gpt2(name, parameter, config.n_layers, generator)
+        std = _quiet_std(name, parameter, config) if config.init == "quiet" else _gpt2_std(name, config.n_layers)
+        _fill(name, parameter, std, generator)
     return model
 
 
@@ -50,10 +53,22 @@ class _NoDraws(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _fill_gpt2(name: str, parameter: nn.Parameter, n_layers: int, generator: torch.Generator) -> None:
+def _gpt2_std(name: str, n_layers: int) -> float:
+    return _GPT2_STD / math.sqrt(2 * n_layers) if name.endswith(_RESIDUAL) else _GPT2_STD
+
+
+def _quiet_std(name: str, parameter: nn.Parameter, config: ModelConfig) -> float:
+    if name.endswith((*_RESIDUAL, "head.weight")):
+        return 0.0
+    if name == "embed.tokens.weight" and not config.tied_head:  # a norm follows; as a head it must stay small
+        return 1.0
+    return _GPT2_STD if name.startswith("embed.") else 1 / math.sqrt(3 * parameter.shape[-1])
+
+
+def _fill(name: str, parameter: nn.Parameter, std: float, generator: torch.Generator) -> None:
+    """Draws matrices; biases are 0, norms 1."""
     with torch.no_grad():
         if parameter.ndim == 2:
-            residual = name.endswith(_RESIDUAL)
-            parameter.normal_(0.0, _GPT2_STD / math.sqrt(2 * n_layers) if residual else _GPT2_STD, generator=generator)
+            parameter.normal_(0.0, std, generator=generator)
         else:
             parameter.fill_(0.0 if name.endswith("bias") else 1.0)

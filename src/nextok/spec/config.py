@@ -62,8 +62,9 @@ class Architecture:
     """Probability of dropping embeddings, attention weights and sublayer outputs in training; in [0, 1)."""
     mask: Literal["causal", "none"] = "causal"
     """Causal: a position sees itself and the past. None shows what the mask is for; such a model cannot generate."""
-    init: Literal["gpt2", "torch"] = "gpt2"
-    """N(0, 0.02) with residual projections scaled by 1/sqrt(2 L), or the defaults of torch's modules (lesson A)."""
+    init: Literal["gpt2", "torch", "quiet"] = "gpt2"
+    """N(0, 0.02) with residual projections scaled by 1/sqrt(2 L); the defaults of torch's modules (lesson A); or quiet:
+    blocks and head that add nothing at first, for large learning rates (modded-nanogpt)."""
 
     def __post_init__(self) -> None:
         _require_choices(self)

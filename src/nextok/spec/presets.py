@@ -15,7 +15,7 @@ from nextok import config as options
 from nextok.errors import ConfigError
 from nextok.spec.config import Architecture, ModelConfig
 
-RECIPES = ("classic", "modern")
+RECIPES = ("classic", "modern", "speedrun")
 
 _GPT1_BLOCK = {"norm_placement": "after"}
 _LESSON_BLOCK = {"mlp": "gelu", "tied_head": False, "init": "torch"}

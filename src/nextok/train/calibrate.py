@@ -6,13 +6,14 @@ The measurement trains a copy, so the run itself begins from untouched weights a
 import copy
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nextok.corpus import Batches, TokenSplit
 from nextok.evals import evaluate_loss
 from nextok.model import GPT
 from nextok.train.config import TrainConfig
-from nextok.train.optim import make_optimizer
+from nextok.train.objective import choose_objective
+from nextok.train.optim import Optimizer
 from nextok.train.schedule import learning_rate
 from nextok.train.step import micro_batches, train_step
 
@@ -73,14 +74,16 @@ def calibrate(
     started = time.perf_counter()
     most_seconds = min(_MOST_SECONDS, budget_seconds / 10)
     scratch = copy.deepcopy(model).train()
-    optimizer = make_optimizer(scratch, config)
+    optimizer = Optimizer(scratch, config)
+    plain = replace(config, compile=False)
+    objective = choose_objective(scratch, plain, micro_batches(batches, 0, config)[0], [])
     times: list[float] = []
     while len(times) < _WARMUP_STEPS + _LEAST_STEPS or time.perf_counter() - started < most_seconds:
         begun = time.perf_counter()
         first_sample = len(times) * config.batch_size
         batch = micro_batches(batches, first_sample, config)
         lr = learning_rate(len(times), 1000, config)
-        train_step(scratch, scratch, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
+        train_step(scratch, objective, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
         times.append(time.perf_counter() - begun)
     return Calibration(
         step_seconds=statistics.median(times[_WARMUP_STEPS:]),

@@ -31,6 +31,12 @@ class TrainConfig:
     """Way down from the peak: half a cosine, a line, or level first and a line over the last part (wsd)."""
     decay_fraction: float = 0.6
     """Share of the steps that wsd spends going down; in (0, 1]. Source: nanochat's warmdown, 0.4 to 0.65."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """AdamW for everything, or Muon for the matrices of the blocks and AdamW for the rest."""
+    muon_lr: float = 0.03
+    """Muon's peak learning rate, on the schedule of lr; above 0. An orthogonal matrix times this is a step."""
+    muon_momentum: float = 0.95
+    """Decay of Muon's running mean of gradients; in [0, 1)."""
     beta1: float = 0.9
     """AdamW's first decay rate; in [0, 1)."""
     beta2: float = 0.99
@@ -41,8 +47,10 @@ class TrainConfig:
     """Decay of matrices and embeddings; biases and norms never decay. Source: nanoGPT."""
     grad_clip: float = 1.0
     """Largest norm of the whole gradient; 0: no clipping."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """bf16: matrix products in bfloat16, weights and optimizer in float32. On a CPU it gains little: measure it."""
+    ema: float = 0.0
+    """Decay of a running mean of the weights, which is what is evaluated and kept; 0: the weights themselves."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """bf16: matrix products in bfloat16, weights and optimizer in float32. auto: bf16 where the machine has it."""
     compile: bool = False
     """Compile the model with torch.compile; where that fails the run says so and goes on without."""
     device: str = "auto"
@@ -77,6 +85,9 @@ class TrainConfig:
         _require(0 < self.lr < math.inf, f"lr = {self.lr} is not a positive number.")
         _require(0 <= self.min_lr_fraction <= 1, f"min_lr_fraction = {self.min_lr_fraction} is not in 0 to 1.")
         _require(0 < self.decay_fraction <= 1, f"decay_fraction = {self.decay_fraction} is not in (0, 1].")
+        _require(0 < self.muon_lr < math.inf, f"muon_lr = {self.muon_lr} is not a positive number.")
+        _require(0 <= self.muon_momentum < 1, f"muon_momentum = {self.muon_momentum} is not in [0, 1).")
+        _require(0 <= self.ema < 1, f"ema = {self.ema} is not in [0, 1).")
         _require(0 <= self.beta1 < 1, f"beta1 = {self.beta1} is not in [0, 1).")
         _require(0 <= self.beta2 < 1, f"beta2 = {self.beta2} is not in [0, 1).")
         _require(0 < self.adam_eps < math.inf, f"adam_eps = {self.adam_eps} is not a positive number.")

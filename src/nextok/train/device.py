@@ -1,17 +1,10 @@
-"""Where the arithmetic runs: device, threads, and the compiled form of the model where it works."""
+"""Where the arithmetic runs: device and threads."""
 
-import warnings
-from collections.abc import Sequence
-
+import numba
 import torch
 
 from nextok import machine
-from nextok.corpus import Batch
 from nextok.errors import ConfigError
-from nextok.model import GPT
-from nextok.train.config import TrainConfig
-from nextok.train.events import Hook, Message, emit
-from nextok.train.step import Forward, autocast
 
 
 def choose_device(name: str) -> torch.device:
@@ -38,26 +31,7 @@ def _has_device(kind: str, index: str) -> bool:
 
 
 def use_threads(threads: int) -> None:
-    """Sets torch's threads; 0: one a usable core, which a quota may make fewer than the machine has."""
-    torch.set_num_threads(threads or machine.usable_cores())
-
-
-def choose_forward(model: GPT, config: TrainConfig, batch: Batch, hooks: Sequence[Hook]) -> Forward:
-    """Returns the model, compiled if that is asked for and works here; says so if it does not."""
-    if not config.compile:
-        return model
-    device = next(model.parameters()).device
-    inputs_BT = torch.from_numpy(batch.inputs_BT).to(device)
-    emit(Message(text="Compiling the model; this can take a minute."), hooks)
-    try:
-        with warnings.catch_warnings(), autocast(device, config.precision):
-            warnings.simplefilter("ignore")
-            compiled = torch.compile(model)
-            compiled(inputs_BT).sum().backward()
-    except Exception as error:  # whatever a compiler can raise; the run works without it
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        emit(Message(text=f"torch.compile does not work here ({first_line}); going on without.", warning=True), hooks)
-        return model
-    finally:
-        model.zero_grad(set_to_none=True)
-    return compiled
+    """Sets the threads of torch and Numba; 0: one a usable core, which a quota may make fewer than the machine has."""
+    threads = threads or machine.usable_cores()
+    torch.set_num_threads(threads)
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))

@@ -20,10 +20,11 @@ from nextok.spec import ModelConfig, count
 from nextok.tokenizer import Tokenizer
 from nextok.train.config import TrainConfig
 from nextok.train.events import Hook, Logged, Message, Request, Sampled, Saved, StepDone, emit
+from nextok.train.objective import Objective
 from nextok.train.samples import write_sample
 from nextok.train.schedule import learning_rate
 from nextok.train.state import TrainState
-from nextok.train.step import Forward, StepResult, micro_batches, non_finite_error, train_step
+from nextok.train.step import StepResult, micro_batches, non_finite_error, train_step
 
 _LEAST_EVAL_STEPS = 20  # between evaluations of short runs that say nothing about them
 _MOST_SKIPS = 10  # in a row; then it is not the batches
@@ -39,7 +40,7 @@ class Setting:
     batches: Batches
     validation: TokenSplit | None
     tokenizer: Tokenizer
-    forward: Forward
+    objective: Objective
 
     def evaluate_at(self, step: int) -> bool:
         """Whether the validation loss is measured after this step: at the end, and about ten times if not told."""
@@ -80,7 +81,8 @@ def train(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> Request
         if best or stopping or setting.save_at(state.step):
             _save(state, setting, hooks, best=best)
         if due and setting.writes_samples(state.model.config):
-            text = write_sample(state.model, setting.tokenizer, state.step, setting.config)
+            with state.evaluated():
+                text = write_sample(state.model, setting.tokenizer, state.step, setting.config)
             emit(Sampled(step=state.step, text=text), hooks)
         if stopping:
             return request
@@ -142,7 +144,7 @@ def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: 
     batch = micro_batches(setting.batches, first_sample, config)
     lr = learning_rate(state.step, setting.steps, config)
     result = train_step(
-        state.model, setting.forward, state.optimizer, batch, lr=lr, first_sample=first_sample, config=config
+        state.model, setting.objective, state.optimizer, batch, lr=lr, first_sample=first_sample, config=config
     )
     if not result.finite:
         error = non_finite_error(result, state.step + 1, first_sample, batch)
@@ -151,6 +153,8 @@ def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: 
         emit(Message(text=f"{error.message} Skipped.", warning=True), hooks)
     state.step += 1
     state.updates += result.finite
+    if result.finite and state.average is not None:
+        state.average.update(state.updates)
     progress.add(result, lr, time.perf_counter() - started)
     return result
 
@@ -163,7 +167,8 @@ def _evaluate(state: TrainState, setting: Setting) -> tuple[dict[str, Any], bool
     """Returns what was measured, and whether it is the best so far; without a validation split, the last is."""
     if setting.validation is None:
         return {}, True
-    report = evaluate_loss(state.model, setting.validation)
+    with state.evaluated():
+        report = evaluate_loss(state.model, setting.validation)
     if not math.isfinite(report.nats_per_token):
         raise _lost(state, "validation loss")
     best = state.best_loss is None or report.nats_per_token < state.best_loss
@@ -181,7 +186,8 @@ def _save(state: TrainState, setting: Setting, hooks: Sequence[Hook], *, best: b
     if not all(bool(parameter.isfinite().all()) for parameter in state.model.parameters()):
         raise _lost(state, "weights")
     if best or not setting.run.weights.exists():
-        write_weights_file(setting.run.path, state.model.config, weight_arrays(state.model))
+        with state.evaluated():
+            write_weights_file(setting.run.path, state.model.config, weight_arrays(state.model))
     folder = save_snapshot(setting.run, state.to_snapshot(), keep_last=setting.config.keep_last, best=best)
     emit(Saved(step=state.step, folder=folder, best=best), hooks)
 

@@ -17,9 +17,8 @@ from nextok.spec import ModelConfig
 from nextok.train.config import RunOptions, run_options
 from nextok.train.device import choose_device, use_threads
 from nextok.train.events import Hook, Message, emit
-from nextok.train.optim import make_optimizer
 from nextok.train.preflight import check_run
-from nextok.train.run import Job, RunResult, corpus_identity, length_of, train_job
+from nextok.train.run import Job, RunResult, corpus_identity, length_of, new_state, train_job, with_precision
 from nextok.train.state import TrainState
 
 # What a resumed run may not change, since what was learned so far depends on it.
@@ -45,8 +44,9 @@ def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
     corpus = _corpus_of(record, directory)
     config = plain.from_mapping(ModelConfig, record["model"], "model")
     check_run(corpus, config)
+    options = with_precision(options, config, device)
     model = build(config, options.train.seed).to(device)
-    state = TrainState(model=model, optimizer=make_optimizer(model, options.train))
+    state = new_state(model, options.train)
     for text in _restore(state, directory):
         emit(Message(text=text, warning=True), hooks)
     steps = _steps_to_resume(options, record, state, corpus, hooks)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import nextok
 from nextok import config as plain
 from nextok import machine, units
@@ -21,13 +23,15 @@ from nextok.interop import write_description
 from nextok.model import GPT, build
 from nextok.spec import ModelConfig, count
 from nextok.tokenizer import parse_choice
+from nextok.train.average import Average
 from nextok.train.calibrate import Length, calibrate
 from nextok.train.config import RunOptions, TrainConfig, recipe_steps
-from nextok.train.device import choose_device, choose_forward, use_threads
+from nextok.train.device import choose_device, use_threads
 from nextok.train.events import Hook, Message, emit
 from nextok.train.interrupt import Interrupts
 from nextok.train.loop import Setting, train
-from nextok.train.optim import make_optimizer
+from nextok.train.objective import choose_objective, resolve_precision
+from nextok.train.optim import Optimizer
 from nextok.train.preflight import check_run, warnings_before
 from nextok.train.recorders import Recorder
 from nextok.train.state import TrainState
@@ -99,6 +103,7 @@ def run(
             emit(Message(text=text), hooks)
         config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size)
         check_run(corpus, config)
+        options = with_precision(options, config, device)
         emit(Message(text=_model_line(config)), hooks)
         model = build(config, options.train.seed).to(device)
         length = length_of(options, model, corpus, hooks)
@@ -109,8 +114,20 @@ def run(
         emit(Message(text=f"{written.reason} Only nextok will read this run.", warning=True), hooks)
     for text in warnings_before(corpus, config, options.train, length.steps):
         emit(Message(text=text, warning=True), hooks)
-    state = TrainState(model=model, optimizer=make_optimizer(model, options.train))
+    state = new_state(model, options.train)
     return train_job(Job(directory, options.train, length.steps, corpus, state), hooks)
+
+
+def with_precision(options: RunOptions, model: ModelConfig, device: torch.device) -> RunOptions:
+    """Returns the options with `auto` settled, so that a resumed run computes as it began."""
+    precision = resolve_precision(options.train, model, device)
+    return replace(options, train=replace(options.train, precision=precision))
+
+
+def new_state(model: GPT, config: TrainConfig) -> TrainState:
+    """Returns the state before the first step."""
+    average = Average(model, config.ema) if config.ema else None
+    return TrainState(model=model, optimizer=Optimizer(model, config), average=average)
 
 
 def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
@@ -128,7 +145,7 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
             batches=batches,
             validation=job.corpus.validation,
             tokenizer=job.corpus.tokenizer,
-            forward=choose_forward(job.state.model, config, first, all_hooks),
+            objective=choose_objective(job.state.model, config, first, all_hooks),
         )
         try:
             request = train(job.state, setting, all_hooks)

@@ -3,13 +3,13 @@
 No generator is stored: order, dropout and samples are functions of the seed and the position (`nextok.rng`).
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-
-import torch
 
 from nextok.checkpoint import Snapshot
 from nextok.model import GPT, load_weights, weight_arrays
-from nextok.train.optim import load_optimizer, optimizer_arrays
+from nextok.train.average import Average
+from nextok.train.optim import Optimizer
 
 
 @dataclass(kw_only=True, slots=True)
@@ -17,7 +17,9 @@ class TrainState:
     """The part of a run that changes."""
 
     model: GPT
-    optimizer: torch.optim.AdamW
+    optimizer: Optimizer
+    average: Average | None = None
+    """Running mean of the weights, where the run keeps one."""
     step: int = 0
     """Steps done; the next batch starts at sample step x batch_size."""
     updates: int = 0
@@ -28,11 +30,18 @@ class TrainState:
     seconds: float = 0.0
     """Time spent in the loop, over all its sittings."""
 
+    def evaluated(self) -> AbstractContextManager[None]:
+        """Returns the context in which the model has the weights that are evaluated and kept."""
+        return nullcontext() if self.average is None else self.average.in_place()
+
     def to_snapshot(self) -> Snapshot:
         """Returns everything needed to go on from here."""
+        arrays = {"weights": weight_arrays(self.model), "optimizer": self.optimizer.arrays()}
+        if self.average is not None:
+            arrays["average"] = self.average.arrays()
         return Snapshot(
             step=self.step,
-            arrays={"weights": weight_arrays(self.model), "optimizer": optimizer_arrays(self.model, self.optimizer)},
+            arrays=arrays,
             state={
                 "updates": self.updates,
                 "best_loss": self.best_loss,
@@ -49,7 +58,9 @@ class TrainState:
         """
         load_weights(self.model, snapshot.arrays["weights"])
         updates = int(snapshot.state["updates"])
-        load_optimizer(self.model, self.optimizer, snapshot.arrays["optimizer"], updates)
+        self.optimizer.load(snapshot.arrays["optimizer"], updates)
+        if self.average is not None:
+            self.average.load(snapshot.arrays.get("average", snapshot.arrays["weights"]))
         self.step, self.updates = snapshot.step, updates
         self.best_loss, self.best_step = snapshot.state["best_loss"], snapshot.state["best_step"]
         self.seconds = float(snapshot.state["seconds"])

@@ -5,21 +5,18 @@ its summed loss divided by the count of the whole batch, never a mean of means.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from nextok import rng
 from nextok.corpus import Batch, Batches
 from nextok.errors import NonFiniteError
-from nextok.model import GPT, IGNORED, next_token_loss
+from nextok.model import GPT, IGNORED
 from nextok.train.config import TrainConfig
-
-Forward = Callable[[Tensor], Tensor]
+from nextok.train.objective import Objective
+from nextok.train.optim import Optimizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +40,8 @@ def micro_batches(batches: Batches, first_sample: int, config: TrainConfig) -> l
 
 def train_step(
     model: GPT,
-    forward: Forward,
-    optimizer: torch.optim.Optimizer,
+    objective: Objective,
+    optimizer: Optimizer,
     batch: Sequence[Batch],
     *,
     lr: float,
@@ -55,21 +52,19 @@ def train_step(
 
     Args:
         model: In training mode.
-        forward: The model itself, or its compiled form.
+        objective: Its loss, from `choose_objective`.
         optimizer: Over the model's parameters.
         batch: In pieces that fit, from `micro_batches`.
         lr: Learning rate of this step.
         first_sample: Position of the batch in the run; with the seed it decides dropout.
-        config: Clipping, precision and seed.
+        config: Clipping.
     """
-    loss = _accumulate(model, forward, batch, first_sample, config)
+    loss = _accumulate(objective, batch, first_sample)
     grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip or math.inf).item()
     finite = math.isfinite(loss) and math.isfinite(grad_norm)
     if finite:
-        for group in optimizer.param_groups:
-            group["lr"] = lr
-        optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+        optimizer.step(lr)
+    optimizer.zero_grad()
     return StepResult(loss, grad_norm, finite)
 
 
@@ -86,30 +81,13 @@ def non_finite_error(result: StepResult, step: int, first_sample: int, batch: Se
     )
 
 
-def _accumulate(model: GPT, forward: Forward, batch: Sequence[Batch], first_sample: int, config: TrainConfig) -> float:
+def _accumulate(objective: Objective, batch: Sequence[Batch], first_sample: int) -> float:
     """Adds up the gradients of the batch and returns its mean loss."""
-    device = next(model.parameters()).device
     valid = max(1, sum(int((piece.targets_BT != IGNORED).sum()) for piece in batch))
     total, sample = 0.0, first_sample
     for piece in batch:
-        stream = _dropout_stream(config.seed, sample) if model.config.dropout else nullcontext()
-        with stream, autocast(device, config.precision):
-            logits_BTV = forward(torch.from_numpy(piece.inputs_BT).to(device))
-            loss = next_token_loss(logits_BTV, torch.from_numpy(piece.targets_BT).to(device), reduction="sum") / valid
+        loss = objective(piece, sample, 1 / valid)
         loss.backward()
         total += loss.item()
         sample += len(piece.starts_B)
     return total
-
-
-def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Returns the context in which matrix products run in the chosen precision."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
-
-
-@contextmanager
-def _dropout_stream(seed: int, sample: int) -> Iterator[None]:
-    """Draws dropout from (seed, position), so that a resumed run drops what the whole run would have."""
-    with torch.random.fork_rng():
-        torch.manual_seed(rng.key(seed, "dropout", sample))
-        yield
