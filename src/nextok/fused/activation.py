@@ -24,26 +24,25 @@ def activate(pre_NM: Any, kind: Any, post_NF: Any) -> None:
     """Writes the activation of each row."""
     N, F = post_NF.shape
     for n in numba.prange(N):
-        pre_M, post_F = pre_NM[n], post_NF[n]
         if kind == RELU2:
             for f in range(F):
-                x = max(wide(pre_M[f]), _NOTHING)
-                post_F[f] = narrow(x * x, post_NF)
+                x = max(wide(pre_NM[n, f]), _NOTHING)
+                post_NF[n, f] = narrow(x * x, post_NF)
         elif kind == SWIGLU:
             for f in range(F):
-                gate = wide(pre_M[f])
-                post_F[f] = narrow(gate * sigmoid(gate) * wide(pre_M[F + f]), post_NF)
+                gate = wide(pre_NM[n, f])
+                post_NF[n, f] = narrow(gate * sigmoid(gate) * wide(pre_NM[n, F + f]), post_NF)
         elif kind == GELU_TANH:
             for f in range(F):
-                x = wide(pre_M[f])
-                post_F[f] = narrow(x * sigmoid(_ROOT * (x + _CUBE * x * x * x)), post_NF)
+                x = wide(pre_NM[n, f])
+                post_NF[n, f] = narrow(x * sigmoid(_ROOT * (x + _CUBE * x * x * x)), post_NF)
         elif kind == GELU:
             for f in range(F):
-                x = wide(pre_M[f])
-                post_F[f] = narrow(_HALF * x * (_ONE + erf(x * _SQRT_HALF)), post_NF)
+                x = wide(pre_NM[n, f])
+                post_NF[n, f] = narrow(_HALF * x * (_ONE + erf(x * _SQRT_HALF)), post_NF)
         else:
             for f in range(F):
-                post_F[f] = narrow(max(wide(pre_M[f]), _NOTHING), post_NF)
+                post_NF[n, f] = narrow(max(wide(pre_NM[n, f]), _NOTHING), post_NF)
 
 
 @compiled(parallel=True)
@@ -51,28 +50,27 @@ def activate_backward(d_post_NF: Any, pre_NM: Any, kind: Any, d_pre_NM: Any) -> 
     """Writes the gradient before the activation."""
     N, F = d_post_NF.shape
     for n in numba.prange(N):
-        d_post_F, pre_M, d_pre_M = d_post_NF[n], pre_NM[n], d_pre_NM[n]
         if kind == RELU2:
             for f in range(F):
-                d_pre_M[f] = narrow(_TWO * max(wide(pre_M[f]), _NOTHING) * wide(d_post_F[f]), d_pre_NM)
+                d_pre_NM[n, f] = narrow(_TWO * max(wide(pre_NM[n, f]), _NOTHING) * wide(d_post_NF[n, f]), d_pre_NM)
         elif kind == SWIGLU:
             for f in range(F):
-                gate, gradient = wide(pre_M[f]), wide(d_post_F[f])
+                gate, gradient = wide(pre_NM[n, f]), wide(d_post_NF[n, f])
                 share = sigmoid(gate)
                 slope = share * (_ONE + gate * (_ONE - share))
-                d_pre_M[f] = narrow(gradient * wide(pre_M[F + f]) * slope, d_pre_NM)
-                d_pre_M[F + f] = narrow(gradient * gate * share, d_pre_NM)
+                d_pre_NM[n, f] = narrow(gradient * wide(pre_NM[n, F + f]) * slope, d_pre_NM)
+                d_pre_NM[n, F + f] = narrow(gradient * gate * share, d_pre_NM)
         elif kind == GELU_TANH:
             for f in range(F):
-                x = wide(pre_M[f])
+                x = wide(pre_NM[n, f])
                 share = sigmoid(_ROOT * (x + _CUBE * x * x * x))
                 bend = _ROOT * (_ONE + np.float32(3) * _CUBE * x * x)
-                d_pre_M[f] = narrow(wide(d_post_F[f]) * share * (_ONE + x * (_ONE - share) * bend), d_pre_NM)
+                d_pre_NM[n, f] = narrow(wide(d_post_NF[n, f]) * share * (_ONE + x * (_ONE - share) * bend), d_pre_NM)
         elif kind == GELU:
             for f in range(F):
-                x = wide(pre_M[f])
+                x = wide(pre_NM[n, f])
                 below = _HALF * (_ONE + erf(x * _SQRT_HALF))
-                d_pre_M[f] = narrow(wide(d_post_F[f]) * (below + x * _DENSITY * exp(-_HALF * x * x)), d_pre_NM)
+                d_pre_NM[n, f] = narrow(wide(d_post_NF[n, f]) * (below + x * _DENSITY * exp(-_HALF * x * x)), d_pre_NM)
         else:
             for f in range(F):
-                d_pre_M[f] = narrow(wide(d_post_F[f]) if wide(pre_M[f]) > _NOTHING else _NOTHING, d_pre_NM)
+                d_pre_NM[n, f] = narrow(wide(d_post_NF[n, f]) if wide(pre_NM[n, f]) > _NOTHING else _NOTHING, d_pre_NM)

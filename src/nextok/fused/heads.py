@@ -19,125 +19,144 @@ _ONE, _NOTHING = np.float32(1), np.float32(0)
 
 
 @compiled()
-def _turn(row: Any, start: Any, weight_K: Any, eps: Any, cos_K: Any, sin_K: Any, twice: Any, out_K: Any) -> Any:
+def _turn(
+    rows: Any, start: Any, weight_K: Any, eps: Any, cos_TK: Any, sin_TK: Any, t: Any, twice: Any, out: Any, at: Any
+) -> Any:
     """Writes one head, normalised and turned; returns 1 over its root mean square (1 where nothing is normalised)."""
-    K = out_K.shape[0]
+    K = np.uint64(cos_TK.shape[1])
     inverse = _ONE
     if weight_K.shape[0] > 0:
         square = _NOTHING
         for k in range(K):
-            number = wide(row[start + k])
+            number = wide(rows[start + k])
             square += number * number
         inverse = _ONE / np.sqrt(square / np.float32(K) + eps)
         for k in range(K):
-            twice[k] = wide(row[start + k]) * inverse * weight_K[k]
+            number = wide(rows[start + k]) * inverse * weight_K[k]
+            twice[k] = number
+            twice[K + k] = number
     else:
         for k in range(K):
-            twice[k] = wide(row[start + k])
+            number = wide(rows[start + k])
+            twice[k] = number
+            twice[K + k] = number
+    half = K // np.uint64(2)
     for k in range(K):
-        twice[K + k] = twice[k]
-    half = K // 2
-    for k in range(K):
-        out_K[k] = narrow(twice[k] * cos_K[k] + twice[half + k] * sin_K[k], out_K)
+        out[at + k] = narrow(twice[k] * cos_TK[t, k] + twice[half + k] * sin_TK[t, k], out)
     return inverse
 
 
 @compiled()
 def _turn_back(
-    row: Any,
+    rows: Any,
     start: Any,
     weight_K: Any,
     inverse: Any,
-    cos_K: Any,
-    sin_K: Any,
-    d_out_K: Any,
+    cos_TK: Any,
+    sin_TK: Any,
+    t: Any,
+    d_out: Any,
+    at: Any,
     twice: Any,
-    d_row: Any,
+    turned: Any,
+    d_rows: Any,
     d_weight_K: Any,
 ) -> None:
     """Writes the gradient of one head as it stood in its row; adds that of the norm's weight."""
-    K = d_out_K.shape[0]
+    K = np.uint64(cos_TK.shape[1])
     for k in range(K):
-        twice[k] = wide(d_out_K[k])
+        number = wide(d_out[at + k])
+        twice[k] = number
+        twice[K + k] = number
+    half = K // np.uint64(2)
     for k in range(K):
-        twice[K + k] = twice[k]
-    half = K // 2
+        turned[k] = twice[k] * cos_TK[t, k] - twice[half + k] * sin_TK[t, k]
     if weight_K.shape[0] == 0:
         for k in range(K):
-            d_row[start + k] = narrow(twice[k] * cos_K[k] - twice[half + k] * sin_K[k], d_row)
+            d_rows[start + k] = narrow(turned[k], d_rows)
         return
+    for k in range(K):  # twice is free: the normalised head
+        twice[k] = wide(rows[start + k]) * inverse
     along = _NOTHING
     for k in range(K):
-        gradient = twice[k] * cos_K[k] - twice[half + k] * sin_K[k]
-        unit = wide(row[start + k]) * inverse
-        d_weight_K[k] += gradient * unit
-        along += gradient * weight_K[k] * unit
+        d_weight_K[k] += turned[k] * twice[k]
+    for k in range(K):
+        turned[k] *= weight_K[k]
+    for k in range(K):
+        along += turned[k] * twice[k]
     along /= np.float32(K)
     for k in range(K):
-        gradient = twice[k] * cos_K[k] - twice[half + k] * sin_K[k]
-        unit = wide(row[start + k]) * inverse
-        d_row[start + k] = narrow(inverse * (gradient * weight_K[k] - unit * along), d_row)
+        d_rows[start + k] = narrow(inverse * (turned[k] - twice[k] * along), d_rows)
 
 
 @compiled(parallel=True)
 def split_heads(
-    qkv_NM: Any,
+    qkv: Any,
     q_weight_K: Any,
     k_weight_K: Any,
     eps: Any,
     cos_TK: Any,
     sin_TK: Any,
-    q_BHTK: Any,
-    k_BGTK: Any,
-    v_BGTK: Any,
+    heads: Any,
+    groups: Any,
+    q: Any,
+    k: Any,
+    v: Any,
     inverse_NJ: Any,
 ) -> None:
     """Writes queries, keys and values; an empty weight means no norm. `inverse` keeps H + G numbers a row."""
-    B, H, T, K = q_BHTK.shape
-    G = k_BGTK.shape[1]
-    for b in numba.prange(B):
-        twice = np.empty(2 * K, np.float32)
+    T, K = np.uint64(cos_TK.shape[0]), np.uint64(cos_TK.shape[1])
+    H, G = np.uint64(heads), np.uint64(groups)
+    M = (H + G + G) * K
+    for b in numba.prange(inverse_NJ.shape[0] // cos_TK.shape[0]):
+        twice = np.empty(K + K, np.float32)
         for t in range(T):
-            row, inverse_J, cos_K, sin_K = qkv_NM[b * T + t], inverse_NJ[b * T + t], cos_TK[t], sin_TK[t]
+            n = np.uint64(b) * T + t
             for h in range(H):
-                inverse_J[h] = _turn(row, h * K, q_weight_K, eps, cos_K, sin_K, twice, q_BHTK[b, h, t])
+                at = ((np.uint64(b) * H + h) * T + t) * K
+                inverse_NJ[n, h] = _turn(qkv, n * M + h * K, q_weight_K, eps, cos_TK, sin_TK, t, twice, q, at)
             for g in range(G):
-                inverse_J[H + g] = _turn(row, (H + g) * K, k_weight_K, eps, cos_K, sin_K, twice, k_BGTK[b, g, t])
-                v_K, start = v_BGTK[b, g, t], (H + G + g) * K
-                for k in range(K):
-                    v_K[k] = row[start + k]
+                at, start = ((np.uint64(b) * G + g) * T + t) * K, n * M + (H + g) * K
+                inverse_NJ[n, H + g] = _turn(qkv, start, k_weight_K, eps, cos_TK, sin_TK, t, twice, k, at)
+                for each in range(K):
+                    v[at + each] = qkv[start + G * K + each]
 
 
 @compiled(parallel=True)
 def split_heads_backward(
-    d_q_BHTK: Any,
-    d_k_BGTK: Any,
-    d_v_BGTK: Any,
-    qkv_NM: Any,
+    d_q: Any,
+    d_k: Any,
+    d_v: Any,
+    qkv: Any,
     q_weight_K: Any,
     k_weight_K: Any,
     cos_TK: Any,
     sin_TK: Any,
     inverse_NJ: Any,
-    d_qkv_NM: Any,
+    heads: Any,
+    groups: Any,
+    d_qkv: Any,
     d_q_weight_BK: Any,
     d_k_weight_BK: Any,
 ) -> None:
     """Writes the gradient of the rows, and those of the norms' weights for each sequence."""
-    B, H, T, K = d_q_BHTK.shape
-    G = d_k_BGTK.shape[1]
-    for b in numba.prange(B):
-        twice = np.empty(2 * K, np.float32)
+    T, K = np.uint64(cos_TK.shape[0]), np.uint64(cos_TK.shape[1])
+    H, G = np.uint64(heads), np.uint64(groups)
+    M = (H + G + G) * K
+    for b in numba.prange(inverse_NJ.shape[0] // cos_TK.shape[0]):
+        twice, turned = np.empty(K + K, np.float32), np.empty(K, np.float32)
         d_q_weight_K, d_k_weight_K = d_q_weight_BK[b], d_k_weight_BK[b]
         for t in range(T):
-            row, d_row, inverse_J = qkv_NM[b * T + t], d_qkv_NM[b * T + t], inverse_NJ[b * T + t]
-            cos_K, sin_K = cos_TK[t], sin_TK[t]
+            n = np.uint64(b) * T + t
             for h in range(H):
-                d_K = d_q_BHTK[b, h, t]
-                _turn_back(row, h * K, q_weight_K, inverse_J[h], cos_K, sin_K, d_K, twice, d_row, d_q_weight_K)
+                at, start, inverse = ((np.uint64(b) * H + h) * T + t) * K, n * M + h * K, inverse_NJ[n, h]
+                _turn_back(
+                    qkv, start, q_weight_K, inverse, cos_TK, sin_TK, t, d_q, at, twice, turned, d_qkv, d_q_weight_K
+                )
             for g in range(G):
-                d_K, at = d_k_BGTK[b, g, t], (H + g) * K
-                _turn_back(row, at, k_weight_K, inverse_J[H + g], cos_K, sin_K, d_K, twice, d_row, d_k_weight_K)
-                d_v_K, start = d_v_BGTK[b, g, t], (H + G + g) * K
-                for k in range(K):
-                    d_row[start + k] = d_v_K[k]
+                at, start, inverse = ((np.uint64(b) * G + g) * T + t) * K, n * M + (H + g) * K, inverse_NJ[n, H + g]
+                _turn_back(
+                    qkv, start, k_weight_K, inverse, cos_TK, sin_TK, t, d_k, at, twice, turned, d_qkv, d_k_weight_K
+                )
+                for each in range(K):
+                    d_qkv[start + G * K + each] = d_v[at + each]

@@ -169,9 +169,14 @@ class SplitHeads(Function):
         k_BGTK, v_BGTK = torch.empty(2, B, G, T, K, dtype=qkv_NM.dtype)
         inverse_NJ = torch.empty(N, H + G)
         heads.split_heads(
-            *(memory(each) for each in (qkv_NM, q_weight_K, k_weight_K)),
+            memory(qkv_NM.view(-1)),
+            *(memory(each) for each in (q_weight_K, k_weight_K)),
             np.float32(eps),
-            *(memory(each) for each in (cos_TK, sin_TK, q_BHTK, k_BGTK, v_BGTK, inverse_NJ)),
+            *(memory(each) for each in (cos_TK, sin_TK)),
+            H,
+            G,
+            *(memory(each.view(-1)) for each in (q_BHTK, k_BGTK, v_BGTK)),
+            memory(inverse_NJ),
         )
         ctx.save_for_backward(qkv_NM, q_weight_K, k_weight_K, cos_TK, sin_TK, inverse_NJ)
         return q_BHTK, k_BGTK, v_BGTK
@@ -180,13 +185,17 @@ class SplitHeads(Function):
     @once_differentiable
     def backward(ctx: Any, d_q_BHTK: Tensor, d_k_BGTK: Tensor, d_v_BGTK: Tensor) -> Any:
         """Returns the gradients of the rows and of the norms' weights."""
-        qkv_NM, q_weight_K, *_, inverse_NJ = saved = ctx.saved_tensors
-        B, _, _, K = d_q_BHTK.shape
+        qkv_NM, q_weight_K, *rest = ctx.saved_tensors
+        B, H, _, K = d_q_BHTK.shape
         d_qkv_NM = torch.empty_like(qkv_NM)
         d_q_weight_BK, d_k_weight_BK = torch.zeros(2, B, K)
-        incoming = (each.contiguous() for each in (d_q_BHTK, d_k_BGTK, d_v_BGTK))
         heads.split_heads_backward(
-            *(memory(each) for each in (*incoming, *saved, d_qkv_NM, d_q_weight_BK, d_k_weight_BK))
+            *(memory(each.reshape(-1)) for each in (d_q_BHTK, d_k_BGTK, d_v_BGTK, qkv_NM)),
+            *(memory(each) for each in (q_weight_K, *rest)),
+            H,
+            d_k_BGTK.shape[1],
+            memory(d_qkv_NM.view(-1)),
+            *(memory(each) for each in (d_q_weight_BK, d_k_weight_BK)),
         )
         normed = q_weight_K.numel() > 0
         d_weights = (d_q_weight_BK.sum(0), d_k_weight_BK.sum(0)) if normed else (None, None)

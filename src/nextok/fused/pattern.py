@@ -32,25 +32,26 @@ def pattern(
     for z in numba.prange(Z):
         powers_S = np.empty(S, np.float32)
         for r in range(R):
-            row_S = scores_ZRS[z, r]
             stop = r % S + 1
-            highest = wide(row_S[0])
+            highest = wide(scores_ZRS[z, r, 0])
             for s in range(stop):
-                highest = max(highest, wide(row_S[s]))
+                highest = max(highest, wide(scores_ZRS[z, r, s]))
             total = _NOTHING
             for s in range(stop):
-                powers_S[s] = exp((wide(row_S[s]) - highest) * scale)
+                powers_S[s] = exp((wide(scores_ZRS[z, r, s]) - highest) * scale)
             for s in range(stop):
                 total += powers_S[s]
             share = _ONE / total
             for s in range(stop):
-                row_S[s] = narrow(powers_S[s] * share, scores_ZRS)
+                scores_ZRS[z, r, s] = narrow(powers_S[s] * share, scores_ZRS)
             for s in range(stop, S):
-                row_S[s] = narrow(_NOTHING, scores_ZRS)
+                scores_ZRS[z, r, s] = narrow(_NOTHING, scores_ZRS)
             if threshold > 0:
-                drawn, left_S = row_key(key, first_row + np.uint64(z * R + r)), dropped_ZRS[z, r]
+                drawn = row_key(key, first_row + np.uint64(z * R + r))
                 for s in range(S):
-                    left_S[s] = narrow(wide(row_S[s]) * kept(drawn, s, threshold) * keep, dropped_ZRS)
+                    dropped_ZRS[z, r, s] = narrow(
+                        wide(scores_ZRS[z, r, s]) * kept(drawn, s, threshold) * keep, dropped_ZRS
+                    )
 
 
 @compiled(parallel=True)
@@ -67,16 +68,15 @@ def pattern_backward(
     keep = _ONE / (_ONE - np.float32(threshold) * np.float32(2.0**-32))
     for z in numba.prange(Z):
         for r in range(R):
-            row_S, d_S = pattern_ZRS[z, r], d_ZRS[z, r]
             stop = r % S + 1
             if threshold > 0:
                 drawn = row_key(key, first_row + np.uint64(z * R + r))
                 for s in range(stop):
-                    d_S[s] = narrow(wide(d_S[s]) * kept(drawn, s, threshold) * keep, d_ZRS)
+                    d_ZRS[z, r, s] = narrow(wide(d_ZRS[z, r, s]) * kept(drawn, s, threshold) * keep, d_ZRS)
             along = _NOTHING
             for s in range(stop):
-                along += wide(row_S[s]) * wide(d_S[s])
+                along += wide(pattern_ZRS[z, r, s]) * wide(d_ZRS[z, r, s])
             for s in range(stop):
-                d_S[s] = narrow(scale * wide(row_S[s]) * (wide(d_S[s]) - along), d_ZRS)
+                d_ZRS[z, r, s] = narrow(scale * wide(pattern_ZRS[z, r, s]) * (wide(d_ZRS[z, r, s]) - along), d_ZRS)
             for s in range(stop, S):
-                d_S[s] = narrow(_NOTHING, d_ZRS)
+                d_ZRS[z, r, s] = narrow(_NOTHING, d_ZRS)

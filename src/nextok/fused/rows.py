@@ -1,7 +1,8 @@
 """What happens to each row of the residual stream between two matrix products: add, drop out, normalise.
 
 Axes: N rows (positions of all sequences), D width, C blocks of rows. The stream and its gradient are float32; what
-goes into a matrix product and comes out of one is bfloat16 or float32.
+goes into a matrix product and comes out of one is bfloat16 or float32. Kernels index whole arrays: a view of a row costs
+more than a row of a small model, because Numba counts who holds it.
 """
 
 from typing import Any
@@ -66,34 +67,32 @@ def add_and_norm(
     N, D = sum_ND.shape
     scale = _ONE / (_ONE - np.float32(threshold) * np.float32(2.0**-32))
     for n in numba.prange(N):
-        delta_D, sum_D, out_D = delta_ND[n], sum_ND[n], out_ND[n]
         if threshold > 0:
             drawn = row_key(key, first_row + np.uint64(n))
             for d in range(D):
-                sum_D[d] = wide(delta_D[d]) * kept(drawn, d, threshold) * scale
+                sum_ND[n, d] = wide(delta_ND[n, d]) * kept(drawn, d, threshold) * scale
         else:
             for d in range(D):
-                sum_D[d] = wide(delta_D[d])
+                sum_ND[n, d] = wide(delta_ND[n, d])
         if x_ND.shape[0] > 0:
-            x_D = x_ND[n]
             for d in range(D):
-                sum_D[d] += x_D[d]
+                sum_ND[n, d] += x_ND[n, d]
         mean = _NOTHING
         if centred:
             for d in range(D):
-                mean += sum_D[d]
+                mean += sum_ND[n, d]
             mean /= np.float32(D)
         square = _NOTHING
         for d in range(D):
-            square += (sum_D[d] - mean) * (sum_D[d] - mean)
+            square += (sum_ND[n, d] - mean) * (sum_ND[n, d] - mean)
         inverse = _ONE / np.sqrt(square / np.float32(D) + eps)
         mean_N[n], inverse_N[n] = mean, inverse
         if bias_D.shape[0] > 0:
             for d in range(D):
-                out_D[d] = narrow((sum_D[d] - mean) * inverse * weight_D[d] + bias_D[d], out_ND)
+                out_ND[n, d] = narrow((sum_ND[n, d] - mean) * inverse * weight_D[d] + bias_D[d], out_ND)
         else:
             for d in range(D):
-                out_D[d] = narrow((sum_D[d] - mean) * inverse * weight_D[d], out_ND)
+                out_ND[n, d] = narrow((sum_ND[n, d] - mean) * inverse * weight_D[d], out_ND)
 
 
 @compiled(parallel=True)
@@ -120,34 +119,31 @@ def add_and_norm_backward(
     N, D = sum_ND.shape
     scale = _ONE / (_ONE - np.float32(threshold) * np.float32(2.0**-32))
     for block in numba.prange((N + BLOCK - 1) // BLOCK):
-        d_weight_D, d_bias_D = d_weight_CD[block], d_bias_CD[block]
         for n in range(block * BLOCK, min(N, (block + 1) * BLOCK)):
-            d_out_D, sum_D, d_x_D, d_delta_D = d_out_ND[n], sum_ND[n], d_x_ND[n], d_delta_ND[n]
             mean, inverse = mean_N[n], inverse_N[n]
             along, level = _NOTHING, _NOTHING
             for d in range(D):
-                gradient = wide(d_out_D[d])
-                unit = (sum_D[d] - mean) * inverse
-                d_weight_D[d] += gradient * unit
+                gradient = wide(d_out_ND[n, d])
+                unit = (sum_ND[n, d] - mean) * inverse
+                d_weight_CD[block, d] += gradient * unit
                 along += gradient * weight_D[d] * unit
             along /= np.float32(D)
             if centred:
                 for d in range(D):
-                    level += wide(d_out_D[d]) * weight_D[d]
+                    level += wide(d_out_ND[n, d]) * weight_D[d]
                 level /= np.float32(D)
             for d in range(D):
-                d_bias_D[d] += wide(d_out_D[d])
+                d_bias_CD[block, d] += wide(d_out_ND[n, d])
             for d in range(D):
-                unit = (sum_D[d] - mean) * inverse
-                d_x_D[d] = inverse * (wide(d_out_D[d]) * weight_D[d] - level - unit * along)
+                unit = (sum_ND[n, d] - mean) * inverse
+                d_x_ND[n, d] = inverse * (wide(d_out_ND[n, d]) * weight_D[d] - level - unit * along)
             if d_sum_ND.shape[0] > 0:
-                d_sum_D = d_sum_ND[n]
                 for d in range(D):
-                    d_x_D[d] += d_sum_D[d]
+                    d_x_ND[n, d] += d_sum_ND[n, d]
             if threshold > 0:
                 drawn = row_key(key, first_row + np.uint64(n))
                 for d in range(D):
-                    d_delta_D[d] = narrow(d_x_D[d] * kept(drawn, d, threshold) * scale, d_delta_ND)
+                    d_delta_ND[n, d] = narrow(d_x_ND[n, d] * kept(drawn, d, threshold) * scale, d_delta_ND)
             else:
                 for d in range(D):
-                    d_delta_D[d] = narrow(d_x_D[d], d_delta_ND)
+                    d_delta_ND[n, d] = narrow(d_x_ND[n, d], d_delta_ND)
