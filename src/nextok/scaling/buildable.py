@@ -61,13 +61,13 @@ class Buildable:
     """What N counts."""
     N: int
     """Its parameters under that count."""
-    wanted_N: float
+    wanted: float
     """What was asked for."""
 
     @property
     def off_by(self) -> float:
         """Difference from the N asked for, as a share of it."""
-        return self.N / self.wanted_N - 1
+        return self.N / self.wanted - 1
 
     @property
     def embedding_share(self) -> float:
@@ -101,7 +101,7 @@ def build(N: float, counting: Counting, options: ModelOptions | None = None) -> 
         raise _nothing_near(N, min(shapes, key=lambda shape: abs(math.log(shape.N / N))), counting)
     chosen = min(fitting, key=lambda shape: _unusual(shape, N)).config
     counts = count(chosen)
-    return Buildable(config=chosen, counts=counts, counting=counting, N=counted(counts, counting), wanted_N=N)
+    return Buildable(config=chosen, counts=counts, counting=counting, N=counted(counts, counting), wanted=N)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What papers published, as data with its source: constants, tables, exponents, and where their runs lie.
 
-Nothing here is fitted by this package but `BESIROGLU_SPREAD`, which says how. Losses are nats a token of the paper's own
-text and vocabulary.
+Nothing here is fitted by this package but `BESIROGLU_SPREAD`, which says how. Losses are nats a token of the paper's
+own text and vocabulary.
 """
 
 import math
@@ -55,10 +55,10 @@ CHINCHILLA_TABLE_A3 = (
     (10e12, 1.75e28, 292.0e12, 8.55e28, 1425.5e12),
 )
 
-CHINCHILLA_1_SPREAD = ExponentSpread(a=0.50, low=0.488, high=0.502, pivot_C=1.35e20)
+CHINCHILLA_1_SPREAD = ExponentSpread(a=0.50, low=0.488, high=0.502, pivot_flops=1.35e20)
 """Table 2: the 10th and 90th percentile of a. The pivot is the middle of the runs, in decades."""
 
-CHINCHILLA_2_SPREAD = ExponentSpread(a=0.49, low=0.462, high=0.534, pivot_C=1.34e20)
+CHINCHILLA_2_SPREAD = ExponentSpread(a=0.49, low=0.462, high=0.534, pivot_flops=1.34e20)
 """Table 2, likewise; the pivot is the middle of the nine budgets. Approach 3 printed 0.454 to 0.455, narrower than any
 few hundred runs can support (Besiroglu et al. 2024), so it gets none."""
 
@@ -67,7 +67,7 @@ few hundred runs can support (Besiroglu et al. 2024), so it gets none."""
 BESIROGLU = ParametricLaw(E=1.8172, A=482.01, B=2085.43, alpha=0.3478, beta=0.3658)
 """As printed. Another 0.5 % down in their own objective lies a = 0.5139 instead of 0.5126."""
 
-BESIROGLU_SPREAD = FrontierSpread(pivot_C=1e20, sd_log_N=0.0399, sd_a=0.0194, correlation=0.815)
+BESIROGLU_SPREAD = FrontierSpread(pivot_flops=1e20, sd_log_n=0.0399, sd_a=0.0194, correlation=0.815)
 """Refitted here to 2,000 resamples of their 240 runs: how ln N* at 1e20 FLOP and the exponent vary together."""
 
 # --- Muennighoff et al. 2023, "Scaling data-constrained language models" (arXiv 2305.16264)
