@@ -16,6 +16,8 @@ from nextok.units import format_count, format_seconds, parse_count
 Given = Literal["flops", "tokens", "parameters"]
 _BUDGETS = ("flops", "tokens", "parameters", "device_hours", "money", "minutes")
 _EXAMPLE_DEVICE = "h100"
+# Below, not one useful step of the smallest model; above, more than all computers there are.
+_PLANNED: dict[Given, tuple[float, float]] = {"flops": (1e9, 1e28), "tokens": (1e3, 1e16), "parameters": (1e3, 1e14)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +110,9 @@ class Speed:
     """What the device reaches in matrix products; None where the speed itself was given."""
     mfu: float | None
     """Share of that peak."""
-    said: str
+    device: str | None
+    """Its name in the table of devices; None for this machine, or where the speed itself was given."""
+    description: str
     """In words, with what was assumed."""
 
 
@@ -120,12 +124,20 @@ class Budget:
     """What the number counts."""
     amount: float
     """FLOP, tokens or parameters."""
-    said: str
+    description: str
     """What was asked, and how it became that number."""
     speed: Speed
     """For the time a run takes."""
     devices: int
     """Devices side by side."""
+
+    def __post_init__(self) -> None:
+        low, high = _PLANNED[self.given]
+        _require(
+            low <= self.amount <= high,
+            f"{self.amount:.3g} {'FLOP' if self.given == 'flops' else self.given} cannot be planned for.",
+            f"Plans reach from {power(low)} to {power(high)}.",
+        )
 
     def seconds(self, flops: float) -> float:
         """Returns the time that this compute takes."""
@@ -145,22 +157,23 @@ def settle(options: BudgetOptions, measured_flops_per_s: float | None = None) ->
         if value is not None:
             amount = float(parse_count(str(value)))
             shown = f"{power(amount)} FLOP" if name == "flops" else f"{format_count(amount)} {name}"
-            return Budget(given=name, amount=amount, said=shown, speed=speed, devices=options.devices)
-    seconds, said = _device_seconds(options)
+            return Budget(given=name, amount=amount, description=shown, speed=speed, devices=options.devices)
+    seconds, asked = _device_seconds(options)
     flops = seconds * speed.flops_per_s
-    said = f"{said} at {speed.said} = {power(flops)} FLOP"
-    return Budget(given="flops", amount=flops, said=said, speed=speed, devices=options.devices)
+    said = f"{asked} at {speed.description} = {flops:.3g} FLOP".replace("e+", "e")
+    return Budget(given="flops", amount=flops, description=said, speed=speed, devices=options.devices)
 
 
 def power(value: float) -> str:
     """Returns a number of operations as papers write it: 5.76e23."""
-    return f"{value:.3g}".replace("e+", "e")
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    return f"{float(digits):g}e{int(exponent)}"
 
 
 def _device_seconds(options: BudgetOptions) -> tuple[float, str]:
     """Returns seconds of one device, summed over devices, and how they are said."""
     if options.minutes is not None:
-        times = f" on {options.devices} devices" if options.devices > 1 else ""
+        times = f" x {options.devices}" if options.devices > 1 else ""
         return 60 * options.minutes * options.devices, f"{format_seconds(60 * options.minutes)}{times}"
     if options.money is not None and options.price_per_hour is not None:
         hours = options.money / options.price_per_hour
@@ -172,17 +185,23 @@ def _device_seconds(options: BudgetOptions) -> tuple[float, str]:
 def _speed(options: BudgetOptions, measured: float | None) -> Speed:
     if options.flops_per_s is not None:
         said = f"{_per_second(options.flops_per_s)} as given"
-        return Speed(flops_per_s=options.flops_per_s, peak_flops_per_s=None, mfu=None, said=said)
+        return Speed(flops_per_s=options.flops_per_s, peak_flops_per_s=None, mfu=None, device=None, description=said)
     mfu = DEFAULT_MFU if options.mfu is None else options.mfu
     assumed = "assumed " if options.mfu is None else ""
     if options.needs_measurement:
         assert measured is not None, "minutes on this machine need its measured speed"
-        peak, name = measured, f"{_per_second(measured)} of matrix products measured here"
+        peak, device, name = measured, None, f"this machine ({_per_second(measured)} of matrix products)"
     else:
         device = (options.device or _EXAMPLE_DEVICE).lower()
         peak = PEAK_FLOPS_PER_S[device]
-        name = f"one {device} ({_per_second(peak)} peak)"
-    return Speed(flops_per_s=mfu * peak, peak_flops_per_s=peak, mfu=mfu, said=f"{name}, {assumed}MFU {mfu:g}")
+        name = f"{device} ({_per_second(peak)} peak)"
+    return Speed(
+        flops_per_s=mfu * peak,
+        peak_flops_per_s=peak,
+        mfu=mfu,
+        device=device,
+        description=f"{name}, {assumed}MFU {mfu:g}",
+    )
 
 
 def _per_second(flops_per_s: float) -> str:

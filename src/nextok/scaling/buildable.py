@@ -24,9 +24,12 @@ VOCABULARIES = (256, 1024, 4096, 16_384, 50_257)
 EMBEDDING_SHARE = 1 / 3
 """Of N, what a vocabulary chosen here may take; GPT-2 small's takes 31 %. Above it the tables are said to dominate."""
 
-_HEAD_WIDTHS = ((128, 16), (384, 32), (3072, 64), (1 << 17, 128))  # up to this width, heads are this wide
+# Up to this width: widths in steps of this, heads this wide (or half of it, where that alone divides the width).
+_BANDS = ((128, 8, 16), (384, 16, 32), (3072, 64, 64), (1 << 17, 128, 128))
+_NARROWEST = 16
 _CONTEXTS = (64, 2048)  # smallest and largest that is chosen here
 _MOST_LAYERS = 512
+_ASPECT_FACTOR = 8  # farther from the usual width over depth a shape is not proposed, however well its N fits
 _LEAST_LAYERS = 2  # induction, what makes a model use its context, takes two
 
 
@@ -96,6 +99,7 @@ def build(N: float, counting: Counting, options: ModelOptions | None = None) -> 
         for width, head_width in _widths(N)
         for shape in _shapes(N, counting, {**block, **_sizes(width, head_width, options), "vocab_size": vocab_size})
     ]
+    shapes = [shape for shape in shapes if abs(_log_aspect(shape.config)) < math.log(_ASPECT_FACTOR)] or shapes
     fitting = [shape for shape in shapes if abs(shape.N / N - 1) <= TOLERANCE]
     if not fitting:
         raise _nothing_near(N, min(shapes, key=lambda shape: abs(math.log(shape.N / N))), counting)
@@ -127,11 +131,12 @@ def _sizes(width: int, head_width: int, options: ModelOptions) -> dict[str, int]
 def _widths(N: float) -> Iterator[tuple[int, int]]:
     """Yields (width, width of a head), up to where two layers alone are larger than N."""
     largest = math.sqrt(N / (12 * _LEAST_LAYERS))
-    width = 0
-    for last, head_width in _HEAD_WIDTHS:
-        while width < last and (width == 0 or width <= largest):
-            width += head_width
-            yield width, head_width
+    before = 0
+    for last, step, head_width in _BANDS:
+        for width in range(before + step, last + 1, step):
+            if _NARROWEST <= width <= max(largest, _NARROWEST):
+                yield width, head_width if width % head_width == 0 else head_width // 2
+        before = last
 
 
 def _context(width: int) -> int:
@@ -150,18 +155,24 @@ def _vocabulary(N: float, tables: int) -> int:
 
 def _unusual(shape: _Shape, N: float) -> float:
     """How far the shape is from what is usual at its width, and a little how far N is from what was asked for."""
-    width, layers = shape.config.d_model, shape.config.n_layers
-    usual = min(128.0, 2.3 * math.sqrt(width))
-    return abs(math.log(width / layers / usual)) + 2 * abs(shape.N / N - 1)
+    return abs(_log_aspect(shape.config)) + 2 * abs(shape.N / N - 1)
+
+
+def _log_aspect(config: ModelConfig) -> float:
+    """Returns the logarithm of width over depth, as a multiple of the usual one."""
+    usual = min(128.0, 2.3 * math.sqrt(config.d_model))
+    return math.log(config.d_model / config.n_layers / usual)
 
 
 def _nothing_near(N: float, nearest: _Shape, counting: Counting) -> InputError:
     config = nearest.config
-    share = config.vocab_size * config.d_model / nearest.N
-    hint = f"Of its {nearest.N:,}, {share:.0%} stand in one table: use a smaller --vocab-size." if share > 0.5 else ""
+    tables = (1 if config.tied_head else 2) * config.vocab_size * config.d_model
+    too_wide = tables > N * EMBEDDING_SHARE and config.vocab_size > VOCABULARIES[0]
     return InputError(
         f"There is no model within {TOLERANCE:.0%} of {format_count(N)} parameters ({counting}); the nearest, "
         f"{config.n_layers} layers of width {config.d_model} with a vocabulary of {config.vocab_size:,}, has "
         f"{format_count(nearest.N)}.",
-        hint or "Plan for another budget.",
+        f"Its token tables alone take {format_count(tables)}: use a smaller --vocab-size."
+        if too_wide
+        else "Plan for another budget.",
     )

@@ -3,7 +3,6 @@
 from nextok.scaling.buildable import EMBEDDING_SHARE
 from nextok.scaling.covered import Counting
 from nextok.scaling.planned import PlannedModel, Repetition, RuleAnswer
-from nextok.units import format_seconds
 
 _FREE_EPOCHS = 4  # repeated data is worth nearly as much as new up to here (Muennighoff et al. 2023)
 
@@ -12,7 +11,7 @@ def notes_on(answer: RuleAnswer, model: PlannedModel | None, counting: Counting)
     """Returns what should be known of the rule that was followed and of the model that came out."""
     found = [_extrapolation(answer), _counting(answer, counting)]
     if model is not None:
-        found += [_embeddings(model), _exact_cost(model), _repeated(model.repetition), _long(model)]
+        found += [_embeddings(model), _exact_cost(model), _repeated(model.repetition)]
     return tuple(note for note in found if note)
 
 
@@ -59,8 +58,3 @@ def _repeated(repetition: Repetition | None) -> str:
         "decay 0.1 and never turns upwards; a small model on a small text learns it by heart, and its validation loss "
         "does."
     )
-
-
-def _long(model: PlannedModel) -> str:
-    years = model.seconds / (365.25 * 86_400)
-    return f"That is {years:,.1f} years ({format_seconds(model.seconds)})." if years > 1 else ""

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 
 from nextok.config import unknown_name
-from nextok.errors import ConfigError, InputError
+from nextok.errors import ConfigError, InputError, ModelConfigError
 from nextok.scaling.budget import Budget, BudgetOptions, power, settle
 from nextok.scaling.buildable import Buildable, ModelOptions, build
 from nextok.scaling.covered import Counting
@@ -77,6 +77,7 @@ def plan(options: PlanOptions, *, fit: FittedLaw | None = None, measured_flops_p
     model = None if buildable is None else _planned(buildable, answer, budget, unique_tokens)
     return Plan(
         budget=budget,
+        unique_tokens=unique_tokens,
         answers=tuple(answers.values()),
         chosen=answer,
         model=model,
@@ -133,6 +134,8 @@ def _buildable(N: float, counting: Counting, options: ModelOptions) -> tuple[Bui
     """Returns the model, or why there is none; what the user asked of the model is refused instead."""
     try:
         return build(N, counting, options), []
+    except ModelConfigError:
+        raise  # no shape that we propose is refused: that would be our mistake
     except InputError as refusal:
         if options.vocab_size is not None or options.context is not None:
             raise
@@ -145,7 +148,7 @@ def _planned(model: Buildable, answer: RuleAnswer, budget: Budget, unique_tokens
     tokens = round(budget.amount / per_token if budget.given == "flops" else answer.tokens)
     flops = float(per_token * tokens)
     speed = budget.speed
-    peak = speed.peak_flops_per_s
+    peak = None if speed.device is None else speed.peak_flops_per_s
     return PlannedModel(
         config=model.config,
         counts=model.counts,

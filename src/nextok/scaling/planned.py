@@ -83,7 +83,8 @@ class PlannedModel:
     seconds: float
     """On the budget's devices at its speed."""
     seconds_at_published_mfu: tuple[float, float] | None
-    """The same at the highest and the lowest MFU that published runs imply; None where the speed was given."""
+    """The same at the highest and the lowest MFU that published runs imply; None where no device
+    was named or taken as an example."""
     memory_bytes: int
     """Weights, gradients, AdamW's moments and the activations of one sequence, in float32."""
     weight_bytes: int
@@ -108,6 +109,8 @@ class Plan:
     """The whole answer."""
 
     budget: Budget
+    unique_tokens: int | None
+    """Tokens of text there are, where that was said."""
     answers: tuple[RuleAnswer, ...]
     chosen: RuleAnswer
     """Of the rule that the model follows."""

@@ -54,10 +54,10 @@ def other_size(law: ParametricLaw, parameters_factor: float) -> OtherSize:
 class Served:
     """The model that is cheapest to train and serve together, at the loss of a compute-optimal one."""
 
-    N: float
-    """Parameters."""
-    D: float
-    """Training tokens."""
+    parameters: float
+    """N."""
+    tokens: float
+    """D, training tokens."""
     parameters_factor: float
     """N over that of the compute-optimal model."""
     tokens_factor: float
@@ -97,8 +97,8 @@ def cheapest_served(law: ParametricLaw, C: float, inference_tokens: float) -> Se
     assert tokens_factor is not None, "the search ended where the loss cannot be reached"
     N, D = k * best_N, tokens_factor * best_D
     return Served(
-        N=N,
-        D=D,
+        parameters=N,
+        tokens=D,
         parameters_factor=k,
         tokens_factor=tokens_factor,
         flops=_flops(N, D, inference_tokens),
