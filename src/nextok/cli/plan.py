@@ -151,7 +151,7 @@ def _cost_rows(model: PlannedModel, made: Plan) -> list[tuple[str, str]]:
         ("training tokens", f"{model.tokens:,} ({_three_digits(model.tokens / model.parameters)} a parameter)"),
         ("FLOPs a token, exact", f"{power(per_token)} ({per_token / (6 * model.parameters):.2f} x 6 N)"),
         ("training, exact", f"{power(model.flops)} FLOP"),
-        ("time", f"{_time(model.seconds)} on {_devices(made)}"),
+        ("time", f"{_time(model.seconds)} {_devices(made)}"),
     ]
     if model.seconds_at_published_mfu is not None:
         fast, slow = (_time(seconds) for seconds in model.seconds_at_published_mfu)
@@ -176,8 +176,9 @@ def _time(seconds: float) -> str:
 
 
 def _devices(made: Plan) -> str:
-    count = f"{made.budget.devices} x " if made.budget.devices > 1 else "one " if made.budget.speed.device else ""
-    return f"{count}{made.budget.speed.description}"
+    speed = made.budget.speed
+    count = f"{made.budget.devices} x " if made.budget.devices > 1 else "one " if speed.device else ""
+    return f"{'at' if speed.peak_flops_per_s is None else 'on'} {count}{speed.description}"
 
 
 def _tradeoff_rows(made: Plan) -> list[object]:
