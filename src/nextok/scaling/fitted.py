@@ -57,7 +57,7 @@ class FittedLaw:
     law: ParametricLaw
     """The best fit."""
     covered: Covered
-    """Smallest and largest N, D and C of the runs."""
+    """Smallest and largest N, D and C of the runs; this C is 6 N D too, with N as counted here."""
     counting: Counting
     """What N counts."""
     loss_unit: LossUnit = "nats/token"
