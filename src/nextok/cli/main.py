@@ -26,6 +26,7 @@ VERBS = {
     "import": "a model of another program as a folder that every command takes",
     "export": "a model as a transformers directory or a GGUF file, checked in the programs that read it",
     "bench": "measure this machine's limits, and a model's speed against them",
+    "plan": "what to train for a compute, time, money, data or size budget, by every scaling rule",
     "lesson": "run a lesson's worked example: expected beside computed, and why",
 }
 
