@@ -50,7 +50,8 @@ def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
     for text in _restore(state, directory):
         emit(Message(text=text, warning=True), hooks)
     steps = _steps_to_resume(options, record, state, corpus, hooks)
-    MetricsLog(directory.metrics).keep_through(state.step)
+    for path in (directory.metrics, directory.findings):
+        MetricsLog(path).keep_through(state.step)
     keep_samples_through(directory.samples, state.step)
     directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
     done = "It is finished; --steps makes it longer." if state.step >= steps else ""

@@ -16,7 +16,7 @@ from nextok import config as plain
 from nextok import machine, units
 from nextok.checkpoint import RunDirectory, read_metrics
 from nextok.corpus import MANIFEST_NAME, Batches, PreparedCorpus, PrepareProgress, open_corpus, prepare
-from nextok.errors import CorpusError
+from nextok.errors import CorpusError, NonFiniteError
 from nextok.interop import write_description
 from nextok.model import GPT, build
 from nextok.spec import ModelConfig, count
@@ -24,6 +24,7 @@ from nextok.tokenizer import parse_choice
 from nextok.train.calibrate import Length, calibrate
 from nextok.train.config import RunOptions, TrainConfig, recipe_steps
 from nextok.train.device import choose_device, choose_forward, use_threads
+from nextok.train.doctor import Doctor, ended_by
 from nextok.train.events import Hook, Message, emit
 from nextok.train.interrupt import Interrupts
 from nextok.train.loop import Setting, train
@@ -32,6 +33,7 @@ from nextok.train.preflight import check_run, warnings_before
 from nextok.train.recorders import Recorder
 from nextok.train.state import TrainState
 from nextok.train.step import micro_batches
+from nextok.train.symptoms import Case
 
 OnPrepare = Callable[[PrepareProgress], None]
 
@@ -119,8 +121,10 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
     config = job.config
     batches = Batches(job.corpus.train, job.state.model.config.context, config.seed)
     first = micro_batches(batches, 0, config)[0]
+    case = Case.of(config, job.state.model.config, job.steps)
+    doctor = Doctor(case, past=read_metrics(job.run.metrics), told=read_metrics(job.run.findings))
     with Interrupts() as interrupts:
-        all_hooks: list[Hook] = [recorder, interrupts, *hooks]
+        all_hooks: list[Hook] = [recorder, interrupts, doctor, *hooks]
         setting = Setting(
             run=job.run,
             config=config,
@@ -132,6 +136,9 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
         )
         try:
             request = train(job.state, setting, all_hooks)
+        except NonFiniteError as error:
+            recorder(ended_by(error, job.state.step + 1, case))
+            raise
         finally:
             recorder.plot()
     return _result(job, " and ".join(request.reasons) or None)
