@@ -34,6 +34,7 @@ from nextok.train.recorders import Recorder
 from nextok.train.state import TrainState
 from nextok.train.step import micro_batches
 from nextok.train.symptoms import Case
+from nextok.train.trackers import Trackers, check_trackers
 
 OnPrepare = Callable[[PrepareProgress], None]
 
@@ -93,6 +94,7 @@ def run(
     if not options.sources:
         raise CorpusError("Nothing to train on was named.", "Name files, folders, or python-stdlib.")
     device = choose_device(options.train.device)
+    check_trackers(options.train.track)
     use_threads(options.train.threads)
     directory = RunDirectory.create(options.out)
     with _removed_unless_started(directory):
@@ -123,8 +125,8 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
     first = micro_batches(batches, 0, config)[0]
     case = Case.of(config, job.state.model.config, job.steps)
     doctor = Doctor(case, past=read_metrics(job.run.metrics), told=read_metrics(job.run.findings))
-    with Interrupts() as interrupts:
-        all_hooks: list[Hook] = [recorder, interrupts, doctor, *hooks]
+    with Interrupts() as interrupts, Trackers(config.track, job.run, job.state.step) as trackers:
+        all_hooks: list[Hook] = [recorder, interrupts, doctor, trackers, *hooks]
         setting = Setting(
             run=job.run,
             config=config,
