@@ -24,7 +24,6 @@ def sparkline(
         ascii_only: For terminals without block characters.
         bounds: Lowest and highest height, to draw several curves to one scale; without, the curve's own.
     """
-    """
     levels = _ASCII if ascii_only else _BLOCKS
     means = _group_means(values, width)
     known = [mean for mean in means if mean is not None]
