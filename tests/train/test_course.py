@@ -32,6 +32,8 @@ def test_noise_is_that_of_single_steps_whatever_the_loss_does_meanwhile() -> Non
     assert math.isnan(course_of(noise[:49]).noise)
     one = course_of(noise[:50])
     assert one.uncertainty == pytest.approx(1.2533 * one.noise / math.sqrt(10))
+    calm = course_of([*noise[:500], *[0.001 * each for each in noise[:50]]])
+    assert calm.uncertainty == pytest.approx(1.2533 * 0.1 / math.sqrt(10), rel=0.3)  # one calm window is not trusted
 
 
 def test_alternation_tells_noise_from_a_zigzag() -> None:

@@ -112,7 +112,9 @@ class Course:
     @property
     def uncertainty(self) -> float:
         """Returns the standard error of the loss of a stretch; NaN before there are enough recent losses."""
-        return _NORMAL_MEDIAN * self.noise / math.sqrt(self.stretch_steps)
+        usual = median_of_known(each.noise for each in self.stretches)
+        noise = self.noise if math.isnan(usual) else max(self.noise, usual)  # of 50 steps it comes out low at times
+        return _NORMAL_MEDIAN * noise / math.sqrt(self.stretch_steps)
 
     @property
     def alternation(self) -> float:
