@@ -190,7 +190,7 @@ def test_importing_the_engine_loads_numba_and_asks_where_its_kernels_are_kept() 
 
 def test_the_light_rooms_are_all_that_may_not_reach_torch() -> None:
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"cli"}
-    with_torch = {"model", "fused", "train", "evals", "interop", "conversion", "lessons", "benchmark"}
+    with_torch = {"model", "fused", "train", "evals", "interop", "conversion", "lessons", "benchmark", "comparison"}
     assert {f"nextok.{room}" for room in rooms - with_torch} <= set(LIGHT)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from nextok.cli.watch import Watch
 from nextok.corpus import PrepareProgress
 from nextok.report import make_console
-from nextok.train import Logged, Message, RunResult, Sampled, Saved, StepDone
+from nextok.train import Finding, Logged, Message, RunResult, Sampled, Saved, StepDone
 
 RESULT = RunResult(
     path=Path("runs/x"), step=3, steps=5, tokens=96, seconds=1.5, train_loss=2.0, val_loss=2.5, val_bits_per_byte=3.5,
@@ -20,6 +20,7 @@ def test_events_become_lines_and_the_summary_says_how_to_go_on() -> None:
         for stage in ("scan", "encode"):
             watch.preparing(PrepareProgress(stage=stage, bytes_done=5, bytes_total=10, seconds=0.1))
         watch(Message(text="careful", warning=True))
+        watch(Finding(step=1, kind="spike", text="It jumped.", advice="Lower it."))
         watch(StepDone(step=1, steps=5, train_loss=2.0))
         watch(Logged(record={"step": 1, "train_loss": 2.0, "lr": 0.1, "val_loss": None}))
         watch(Sampled(step=1, text="[red]not markup[/red]\n" * 20))
@@ -27,7 +28,14 @@ def test_events_become_lines_and_the_summary_says_how_to_go_on() -> None:
         watch(Saved(step=5, folder=Path("runs/x/checkpoints/step-000005"), best=True))
     watch.summary(RESULT)
     shown = stream.getvalue()
-    for part in ("warning: careful", "step=1/5", "train_loss=2.0000", "step-000005", "2.4000"):
+    for part in (
+        "warning: careful",
+        "warning: It jumped. Lower it.",
+        "step=1/5",
+        "train_loss=2.0000",
+        "step-000005",
+        "2.4000",
+    ):
         assert part in shown
     assert "not markup" not in shown  # a log has one line a record; samples are in samples.txt
     assert "step-000001" not in shown

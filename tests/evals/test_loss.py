@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nextok.corpus import CorpusConfig, TokenSplit, prepare
-from nextok.evals import evaluate_loss
+from nextok.evals import evaluate_loss, piece_losses
 from nextok.model import GPT, build, next_token_loss
 from nextok.spec import ModelConfig
 
@@ -63,3 +63,20 @@ def evaluate_loss_mode(model: GPT, split: TokenSplit) -> bool:
 
 def test_limit_scores_about_that_many(split: TokenSplit) -> None:
     assert evaluate_loss(model_of(split), split, limit_tokens=64).tokens == 64
+
+
+@pytest.mark.parametrize("context", [16, 7])
+def test_pieces_hold_every_target_once_whatever_the_context(split: TokenSplit, context: int) -> None:
+    model = build(ModelConfig(n_layers=1, d_model=8, n_heads=2, context=context, vocab_size=257), 1)
+    pieces = piece_losses(model, split)
+    whole = evaluate_loss(model, split)
+    assert len(pieces.tokens_G) == min(50, (len(split) - 1) // 64) >= 2
+    assert pieces.tokens_G.sum() == whole.tokens
+    assert pieces.tokens_G.max() - pieces.tokens_G.min() <= 1
+    assert pieces.nats_per_token == pytest.approx(whole.nats_per_token)
+    first = split.tokens(0, int(pieces.tokens_G[0]) + 1)
+    total = 0.0
+    for start in range(0, len(first) - 1, context):
+        window = torch.from_numpy(first[start : start + context + 1].astype(np.int64))[None]
+        total += next_token_loss(model(window[:, :-1]), window[:, 1:], reduction="sum").item()
+    assert pieces.nats_G[0] == pytest.approx(total, rel=1e-5)

@@ -30,6 +30,11 @@ def test_known_curves(values: list[float | None], width: int, line: str) -> None
     assert sparkline(values, width) == line
 
 
+def test_curves_are_drawn_to_one_scale_where_it_is_given() -> None:
+    assert sparkline([0, 7], 2, bounds=(0, 14)) == "▁▅"
+    assert sparkline([-5, 20], 2, bounds=(0, 14)) == "▁█"
+
+
 def test_narrow_encodings_get_a_curve_too() -> None:
     assert sparkline(range(8), 8, ascii_only=True) == "_.-~=*#@"
 

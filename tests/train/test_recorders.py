@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nextok.checkpoint import RunDirectory
-from nextok.train import Logged, Message, Sampled, Saved, recorders
+from nextok.train import Finding, Logged, Message, Sampled, Saved, recorders
 from nextok.train.recorders import Recorder
 
 
@@ -16,6 +16,9 @@ def test_metrics_samples_and_plot_are_written(tmp_path: Path, monkeypatch) -> No
     recorder(Logged(record={"step": 2, "train_loss": 2.0, "val_loss": 2.25}))
     recorder(Sampled(step=2, text="※ sample"))
     recorder(Message(text="not recorded"))
+    recorder(Finding(step=2, kind="spike", text="It jumped.", advice="Lower it."))
+    kept = json.loads(run.findings.read_text(encoding="utf-8"))
+    assert kept == {"step": 2, "kind": "spike", "text": "It jumped.", "advice": "Lower it."}
     rows = [json.loads(line) for line in run.metrics.read_text(encoding="utf-8").splitlines()]
     assert rows[0] == {"step": 1, "train_loss": 2.5, "grad_norm": None}
     assert "※ sample" in run.samples.read_text(encoding="utf-8")

@@ -57,6 +57,11 @@ class RunDirectory:
         return self.path / "metrics.jsonl"
 
     @property
+    def findings(self) -> Path:
+        """Returns the path of what was found wrong with the run on the way, one JSON object a line."""
+        return self.path / "findings.jsonl"
+
+    @property
     def checkpoints(self) -> Path:
         """Returns the folder of snapshots to resume from."""
         return self.path / "checkpoints"

@@ -21,6 +21,7 @@ VERBS = {
     "train": "text to a trained model in a run directory",
     "prepare": "text to token shards and a report, without training",
     "generate": "continue a prompt",
+    "compare": "runs beside each other, and whether the difference is more than noise",
     "quantize": "pack a model in fewer bits, and say what that costs",
     "info": "parameters, FLOPs and memory of a model, exactly",
     "import": "a model of another program as a folder that every command takes",

@@ -10,7 +10,7 @@ from rich.console import Console
 from nextok import units
 from nextok.corpus import PrepareProgress
 from nextok.report import TrainingDisplay, WorkProgress, fact_table
-from nextok.train import Event, Logged, Message, RunResult, Sampled, Saved, StepDone
+from nextok.train import Event, Finding, Logged, Message, RunResult, Sampled, Saved, StepDone
 
 _STAGES = {"scan": "Reading", "tokenizer": "Training the tokenizer", "encode": "Encoding"}
 _SAMPLE_LINES = 6  # of a sample shown; the whole of it is in samples.txt
@@ -62,6 +62,8 @@ class Watch:
             display.update({**event.record, "steps": self._steps})
         elif isinstance(event, Message):
             display.message(event.text, warning=event.warning)
+        elif isinstance(event, Finding):
+            display.message(f"{event.text} {event.advice}", warning=True)
         elif isinstance(event, Sampled) and self._console.is_terminal:  # a log has one line a record
             display.sample("\n".join(event.text.splitlines()[:_SAMPLE_LINES]), event.step)
         elif isinstance(event, Saved) and event.step == self._steps:

@@ -4,13 +4,20 @@ In nats per token, and in bits per byte, which compares models whatever their to
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
 
-from nextok.corpus import TokenSplit, evaluation_batches
+from nextok.corpus import Batch, TokenSplit, evaluation_batches
 from nextok.model import GPT, IGNORED, next_token_loss
 
+_PIECES = 50  # enough for an interval, and each far longer than what makes neighbouring tokens alike
+_LEAST_PIECE = 64  # tokens
 _BATCH_TOKENS = 8192  # larger gains nothing on two cores
 _BATCH_LOGITS = 1 << 26  # 256 MiB in float32, and as much again for their log-softmax
 
@@ -41,19 +48,61 @@ def evaluate_loss(model: GPT, split: TokenSplit, *, limit_tokens: int | None = N
         split: At least two tokens.
         limit_tokens: Score only about this many targets, spread over the split; for estimates of time.
     """
+    limit = None if limit_tokens is None else max(1, limit_tokens // model.config.context)
+    nats, tokens = 0.0, 0
+    for batch, logits_BTV in _predictions(model, split, limit):
+        targets_BT = torch.from_numpy(batch.targets_BT).to(logits_BTV.device)
+        nats += next_token_loss(logits_BTV, targets_BT, reduction="sum").item()
+        tokens += int((batch.targets_BT != IGNORED).sum())
+    loss = nats / tokens
+    return LossReport(nats_per_token=loss, bits_per_byte=loss / math.log(2) / split.bytes_per_token, tokens=tokens)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PieceLosses:
+    """The loss of a model over a split, piece by piece: what two models are compared by."""
+
+    nats_G: Float64[np.ndarray, " G"]  # noqa: N815 - axis letters
+    """Sum over the targets of each piece."""
+    tokens_G: Int64[np.ndarray, " G"]  # noqa: N815 - axis letters
+    """Targets of each piece."""
+
+    @property
+    def nats_per_token(self) -> float:
+        """Returns the mean over all targets."""
+        return float(self.nats_G.sum() / self.tokens_G.sum())
+
+
+def piece_losses(model: GPT, split: TokenSplit) -> PieceLosses:
+    """Returns the loss over up to 50 equal pieces of the split, each target once.
+
+    Targets belong to pieces by their place in the split alone, so models of any context can be paired.
+    """
+    targets = len(split) - 1
+    pieces = max(1, min(_PIECES, targets // _LEAST_PIECE))
+    nats_G, tokens_G = np.zeros(pieces), np.zeros(pieces, dtype=np.int64)
+    for batch, logits_BTV in _predictions(model, split, None):
+        piece_BT = (batch.starts_B[:, None] + np.arange(batch.targets_BT.shape[1])) * pieces // targets
+        nats_BT = _token_losses(logits_BTV, torch.from_numpy(batch.targets_BT).to(logits_BTV.device))
+        nats_G += np.bincount(piece_BT.ravel(), nats_BT.double().cpu().numpy().ravel(), pieces)
+        tokens_G += np.bincount(piece_BT.ravel(), minlength=pieces)
+    return PieceLosses(nats_G=nats_G, tokens_G=tokens_G)
+
+
+def _predictions(model: GPT, split: TokenSplit, limit: int | None) -> Iterator[tuple[Batch, Float[Tensor, "B T V"]]]:
+    """Yields windows of the split with the model's logits for them; the model comes back in the mode it was in."""
     context = model.config.context
     batch_size = max(1, min(_BATCH_TOKENS, _BATCH_LOGITS // model.config.vocab_size) // context)
-    limit = None if limit_tokens is None else max(1, limit_tokens // context)
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
-    nats, tokens = 0.0, 0
-    with torch.inference_mode():
-        for batch in evaluation_batches(split, context, batch_size, limit):
+    for batch in evaluation_batches(split, context, batch_size, limit):
+        with torch.inference_mode():  # not around the yield: it would reach into the caller
             logits_BTV = model(torch.from_numpy(batch.inputs_BT).to(device))
-            targets_BT = torch.from_numpy(batch.targets_BT).to(device)
-            nats += next_token_loss(logits_BTV, targets_BT, reduction="sum").item()
-            tokens += int((batch.targets_BT != IGNORED).sum())
+        yield batch, logits_BTV
     model.train(was_training)
-    loss = nats / tokens
-    return LossReport(nats_per_token=loss, bits_per_byte=loss / math.log(2) / split.bytes_per_token, tokens=tokens)
+
+
+def _token_losses(logits_BTV: Float[Tensor, "B T V"], targets_BT: Int64[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    losses = F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), reduction="none")
+    return losses.view(targets_BT.shape)

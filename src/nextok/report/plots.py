@@ -25,7 +25,7 @@ Record = dict[str, Any]
 Series = Float[np.ndarray, " N"]
 
 _TRAIN, _VALIDATION, _QUIET, _INK = "#0072B2", "#D55E00", "#6E6E6E", "#222222"
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 10,
     "axes.spines.top": False,
@@ -71,7 +71,7 @@ def plot_training(records: Sequence[Record], path: Path, *, title: str) -> None:
         DiskError: if the file cannot be written.
     """
     # Warned of: a title in a script that the font lacks, which is drawn as boxes. No reason to disturb a run.
-    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings(action="ignore"):
+    with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings(action="ignore"):
         figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout="constrained")
         canvas = FigureCanvasAgg(figure)
         _draw(figure, _columns(records), title)
@@ -96,14 +96,14 @@ def _draw(figure: Figure, run: _Run, title: str) -> None:
         _draw_rates(rates, run)
     else:
         losses = rates = figure.subplots()
-    losses.set_title(_drawable(title), loc="left", fontsize=13, fontweight="bold", color=_INK, pad=14, parse_math=False)
+    losses.set_title(drawable(title), loc="left", fontsize=13, fontweight="bold", color=_INK, pad=14, parse_math=False)
     losses.set_ylabel("loss (nats per token)")
     rates.set_xlabel("step")
     _set_steps(rates, run.step)
     _draw_losses(losses, run)
 
 
-def _drawable(title: str) -> str:
+def drawable(title: str) -> str:
     """Returns the title on one line of bounded length; a lone surrogate would make the font library raise."""
     line = "".join(character if character.isprintable() else " " for character in title[:_TITLE_CHARACTERS])
     return f"{line[:-1]}…" if len(title) > _TITLE_CHARACTERS else line

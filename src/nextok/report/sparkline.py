@@ -7,19 +7,36 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII = "_.-~=*#@"
 
 
-def sparkline(values: Sequence[float | None], width: int, *, ascii_only: bool = False) -> str:
+def sparkline(
+    values: Sequence[float | None],
+    width: int,
+    *,
+    ascii_only: bool = False,
+    bounds: tuple[float, float] | None = None,
+) -> str:
     """Returns the values as at most `width` characters of rising height; None and non-finite values are gaps.
 
     More values than characters are averaged in equal groups. A flat curve is drawn at the lowest height.
+
+    Args:
+        values: The curve.
+        width: Most characters.
+        ascii_only: For terminals without block characters.
+        bounds: Lowest and highest height, to draw several curves to one scale; without, the curve's own.
     """
     levels = _ASCII if ascii_only else _BLOCKS
     means = _group_means(values, width)
     known = [mean for mean in means if mean is not None]
     if not known:
         return " " * len(means)
-    low, span = min(known), max(known) - min(known)
+    low, high = bounds or (min(known), max(known))
+    span = high - low
     top = len(levels) - 1
-    return "".join(" " if m is None else levels[round((m - low) / span * top) if span else 0] for m in means)
+    return "".join(" " if m is None else levels[_rank((m - low) / span, top) if span else 0] for m in means)
+
+
+def _rank(height: float, top: int) -> int:
+    return min(top, max(0, round(height * top)))
 
 
 class Curve:

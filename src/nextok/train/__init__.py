@@ -4,12 +4,13 @@
 """
 
 from nextok.train.config import RunOptions, TrainConfig, run_options
-from nextok.train.events import Event, Hook, Logged, Message, Request, Sampled, Saved, StepDone
+from nextok.train.events import Event, Finding, Hook, Logged, Message, Request, Sampled, Saved, StepDone
 from nextok.train.resume import resume, saved_options
 from nextok.train.run import RunResult, run
 
 __all__ = [
     "Event",
+    "Finding",
     "Hook",
     "Logged",
     "Message",

@@ -73,6 +73,8 @@ class TrainConfig:
     """What a loss or gradient of NaN or infinity does: stop the run, or skip that batch and say so."""
     pause_after_steps: int = 0
     """Save and stop after this step, as if interrupted, for `--resume` to go on; 0: run to the end."""
+    track: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
+    """Also hand the metrics to this tracker; repeat the flag for several. Nothing leaves the machine by itself."""
     seed: int = 1337
     """Of first weights, order of batches, dropout and samples."""
 

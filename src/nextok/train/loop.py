@@ -160,7 +160,13 @@ def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: 
 
 
 def _step_done(state: TrainState, setting: Setting, result: StepResult) -> StepDone:
-    return StepDone(step=state.step, steps=setting.steps, train_loss=result.loss, skipped=not result.finite)
+    return StepDone(
+        step=state.step,
+        steps=setting.steps,
+        train_loss=result.loss,
+        grad_norm=result.grad_norm,
+        skipped=not result.finite,
+    )
 
 
 def _evaluate(state: TrainState, setting: Setting) -> tuple[dict[str, Any], bool]:

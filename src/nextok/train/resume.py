@@ -20,6 +20,7 @@ from nextok.train.events import Hook, Message, emit
 from nextok.train.preflight import check_run
 from nextok.train.run import Job, RunResult, corpus_identity, length_of, new_state, train_job, with_precision
 from nextok.train.state import TrainState
+from nextok.train.trackers import check_trackers, note_tracked
 
 # What a resumed run may not change, since what was learned so far depends on it.
 _FIXED = ("sources", "preset", "recipe", "tokenizer", "model", "corpus")
@@ -37,6 +38,7 @@ def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
         CheckpointError: if there is no run, its corpus is another one, or none of its checkpoints is whole.
     """
     device = choose_device(options.train.device)
+    check_trackers(options.train.track)
     directory = RunDirectory.open(options.out)
     record = directory.read_run()
     _check_unchanged(options, saved_options(options.out))
@@ -50,7 +52,9 @@ def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
     for text in _restore(state, directory):
         emit(Message(text=text, warning=True), hooks)
     steps = _steps_to_resume(options, record, state, corpus, hooks)
-    MetricsLog(directory.metrics).keep_through(state.step)
+    note_tracked(directory)
+    for path in (directory.metrics, directory.findings):
+        MetricsLog(path).keep_through(state.step)
     keep_samples_through(directory.samples, state.step)
     directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
     done = "It is finished; --steps makes it longer." if state.step >= steps else ""

@@ -18,7 +18,7 @@ from nextok import config as plain
 from nextok import machine, units
 from nextok.checkpoint import RunDirectory, read_metrics
 from nextok.corpus import MANIFEST_NAME, Batches, PreparedCorpus, PrepareProgress, open_corpus, prepare
-from nextok.errors import CorpusError
+from nextok.errors import CorpusError, NonFiniteError
 from nextok.interop import write_description
 from nextok.model import GPT, build
 from nextok.spec import ModelConfig, count
@@ -27,6 +27,7 @@ from nextok.train.average import Average
 from nextok.train.calibrate import Length, calibrate
 from nextok.train.config import RunOptions, TrainConfig, recipe_steps
 from nextok.train.device import choose_device, use_threads
+from nextok.train.doctor import Doctor, ended_by
 from nextok.train.events import Hook, Message, emit
 from nextok.train.interrupt import Interrupts
 from nextok.train.loop import Setting, train
@@ -36,6 +37,8 @@ from nextok.train.preflight import check_run, warnings_before
 from nextok.train.recorders import Recorder
 from nextok.train.state import TrainState
 from nextok.train.step import micro_batches
+from nextok.train.symptoms import Case
+from nextok.train.trackers import Trackers, check_trackers
 
 OnPrepare = Callable[[PrepareProgress], None]
 
@@ -95,6 +98,7 @@ def run(
     if not options.sources:
         raise CorpusError("Nothing to train on was named.", "Name files, folders, or python-stdlib.")
     device = choose_device(options.train.device)
+    check_trackers(options.train.track)
     use_threads(options.train.threads)
     directory = RunDirectory.create(options.out)
     with _removed_unless_started(directory):
@@ -136,8 +140,10 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
     config = job.config
     batches = Batches(job.corpus.train, job.state.model.config.context, config.seed)
     first = micro_batches(batches, 0, config)[0]
-    with Interrupts() as interrupts:
-        all_hooks: list[Hook] = [recorder, interrupts, *hooks]
+    case = Case.of(config, job.state.model.config, job.steps)
+    doctor = Doctor(case, past=read_metrics(job.run.metrics), told=read_metrics(job.run.findings))
+    with Interrupts() as interrupts, Trackers(config.track, job.run, job.state.step) as trackers:
+        all_hooks: list[Hook] = [recorder, interrupts, doctor, trackers, *hooks]
         setting = Setting(
             run=job.run,
             config=config,
@@ -149,6 +155,9 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
         )
         try:
             request = train(job.state, setting, all_hooks)
+        except NonFiniteError as error:
+            recorder(ended_by(error, job.state.step + 1, case))
+            raise
         finally:
             recorder.plot()
     return _result(job, " and ".join(request.reasons) or None)
