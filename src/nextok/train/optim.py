@@ -18,8 +18,8 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
-    """Returns AdamW over the model's parameters in two groups: with decay, and without."""
-    parameters = list(model.parameters())
+    """Returns AdamW over the model's trained parameters in two groups: with decay, and without."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -56,6 +56,8 @@ def load_optimizer(
     if updates == 0:
         return
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         missing = [moment for moment in _MOMENTS if f"{name}/{moment}" not in arrays]
         if missing:
             raise CheckpointError(f"The checkpoint has no {missing[0]} of {name}.", "Resume from another checkpoint.")

@@ -1,4 +1,4 @@
-"""What a run is at one moment, to disk and back: weights, optimizer, position and the best loss so far.
+"""What a run is at one moment, to disk and back: trained weights, optimizer, position and the best loss so far.
 
 No generator is stored: order, dropout and samples are functions of the seed and the position (`nextok.rng`).
 """
@@ -32,7 +32,10 @@ class TrainState:
         """Returns everything needed to go on from here."""
         return Snapshot(
             step=self.step,
-            arrays={"weights": weight_arrays(self.model), "optimizer": optimizer_arrays(self.model, self.optimizer)},
+            arrays={
+                "weights": weight_arrays(self.model, trained=True),
+                "optimizer": optimizer_arrays(self.model, self.optimizer),
+            },
             state={
                 "updates": self.updates,
                 "best_loss": self.best_loss,
@@ -47,7 +50,7 @@ class TrainState:
         Raises:
             CheckpointError: if the snapshot is of another model.
         """
-        load_weights(self.model, snapshot.arrays["weights"])
+        load_weights(self.model, snapshot.arrays["weights"], trained=True)
         updates = int(snapshot.state["updates"])
         load_optimizer(self.model, self.optimizer, snapshot.arrays["optimizer"], updates)
         self.step, self.updates = snapshot.step, updates
