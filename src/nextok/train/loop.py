@@ -19,7 +19,7 @@ from nextok.spec import ModelConfig
 from nextok.tokenizer import Tokenizer
 from nextok.train.config import TrainConfig
 from nextok.train.events import Hook, Logged, Message, Request, Sampled, Saved, StepDone, emit
-from nextok.train.lora import merged_arrays, training_flops_per_token
+from nextok.train.lora import merged_arrays, training_flops_per_token, write_adapters
 from nextok.train.samples import write_sample
 from nextok.train.schedule import learning_rate
 from nextok.train.state import TrainState
@@ -195,6 +195,7 @@ def _save(state: TrainState, setting: Setting, hooks: Sequence[Hook], *, best: b
         raise _lost(state, "weights")
     if best or not setting.run.weights.exists():
         write_weights_file(setting.run.path, state.model.config, merged_arrays(state.model))
+        write_adapters(setting.run.path, state.model)
     folder = save_snapshot(setting.run, state.to_snapshot(), keep_last=setting.config.keep_last, best=best)
     emit(Saved(step=state.step, folder=folder, best=best), hooks)
 

@@ -9,6 +9,7 @@ and the head are never adapted.
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from nextok import rng
 from nextok.errors import ConfigError
+from nextok.interop import write_adapter
 from nextok.model import GPT, weight_arrays
 from nextok.spec import count
 
@@ -106,6 +108,27 @@ def training_flops_per_token(model: GPT) -> int:
     if not _adapted(model):
         return counts.training_flops_per_token
     return counts.training_flops_per_token - 2 * counts.matmul_parameters + 6 * trained_parameters(model)
+
+
+def write_adapters(folder: Path, model: GPT) -> None:
+    """Writes the adapters of the model, if it has any, into the run directory, for those who keep the base apart.
+
+    Raises:
+        DiskError: if they cannot be written.
+    """
+    adapted = _adapted(model)
+    if not adapted:
+        return
+    arrays = weight_arrays(model, trained=True)
+    first = next(iter(adapted.values()))
+    rank = len(first.lora_a)
+    write_adapter(
+        folder,
+        model.config,
+        {name: (arrays[f"{name}.lora_a"], arrays[f"{name}.lora_b"]) for name in adapted},
+        rank=rank,
+        alpha=first.scale * rank,
+    )
 
 
 def trained_parameters(model: GPT) -> int:
