@@ -142,3 +142,20 @@ def test_second_signal_in_the_middle_of_saving_harms_nothing(tmp_path: Path, tex
     assert process.wait(timeout=60) == 130
     snapshot, _ = load_snapshot(RunDirectory(tmp_path / "run"))
     assert snapshot.step >= 1
+
+
+def test_a_model_is_trained_further_by_adapters_from_the_command_line(nextok: Nextok, trained: Path) -> None:
+    lines = [json.dumps({"prompt": "abc ", "completion": "jkl. "}) for _ in range(40)]
+    Path("pairs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    few = ["--steps=4", "--batch-size=4", "--sample-tokens=0", "--threads=1"]
+    code, shown, err = nextok("train", "pairs.jsonl", "--init-from", str(trained), "--lora", "4", "--out", "run", *few)
+    assert code == 0, err
+    assert "parameters are trained" in shown
+    assert re.search(r"^step=0 .* val_loss=", shown, re.MULTILINE)
+    options = RunDirectory(Path("run")).read_run()["options"]
+    assert (options["lora"], options["train"]["lr"], options["model"]["d_model"]) == (4, 1e-3, 16)
+    code, _, err = nextok("train", "pairs.jsonl", "--init-from", str(trained), "--d-model", "32", "--out", "no", *few)
+    assert (code, "d_model = 32 contradicts" in err) == (2, True)
+    assert nextok("train", "--resume", "--out", "run")[0] == 0
+    code, _, err = nextok("train", "--resume", "--out", "run", "--lora", "8")
+    assert "cannot change lora" in err

@@ -1,6 +1,8 @@
 """The loss of a split: every target once, in nats and in bits of the text."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,3 +82,34 @@ def test_pieces_hold_every_target_once_whatever_the_context(split: TokenSplit, c
         window = torch.from_numpy(first[start : start + context + 1].astype(np.int64))[None]
         total += next_token_loss(model(window[:, :-1]), window[:, 1:], reduction="sum").item()
     assert pieces.nats_G[0] == pytest.approx(total, rel=1e-5)
+
+
+def pairs_split(folder: Path, *pairs: tuple[str, str]) -> TokenSplit:
+    lines = [json.dumps({"prompt": prompt, "completion": completion}) for prompt, completion in pairs]
+    (folder / "pairs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    config = CorpusConfig(val_fraction=0)
+    return prepare(
+        [str(folder / "pairs.jsonl")], tokenizer="byte", out=folder / "out", config=config, cache=folder
+    ).train
+
+
+def test_loss_of_pairs_is_that_of_their_completions_by_hand(tmp_path: Path) -> None:
+    split = pairs_split(tmp_path, ("ab", "cd"), ("efg", "h"))
+    model = model_of(split).eval()
+    ids = torch.tensor([[*b"abcd", 256, *b"efgh"]])
+    log_probabilities_TV = torch.log_softmax(model(ids)[0].detach(), dim=-1)
+    # what each position is to say: c after b, d after c, the end after d, h after g
+    counted = {1: ord("c"), 2: ord("d"), 3: 256, 7: ord("h")}
+    nats = -sum(float(log_probabilities_TV[position, target]) for position, target in counted.items())
+    report = evaluate_loss(model, split)
+    assert (report.tokens, report.positions) == (4, 8)
+    assert report.nats_per_token == pytest.approx(nats / 4, rel=1e-6)
+    assert report.bits_per_byte == pytest.approx(nats / math.log(2) / 3, rel=1e-6)  # of the bytes c, d, h
+
+
+def test_windows_of_nothing_but_prompt_cost_nothing_and_divide_by_nothing(tmp_path: Path) -> None:
+    split = pairs_split(tmp_path, ("x" * 100, "y"))
+    report = evaluate_loss(model_of(split), split)
+    assert (report.tokens, report.positions) == (1, 100)
+    assert math.isfinite(report.nats_per_token)
+    assert evaluate_loss(model_of(split), split, limit_tokens=16).nats_per_token == 0.0

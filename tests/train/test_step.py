@@ -140,3 +140,29 @@ def test_bfloat16_products_leave_weights_and_optimizer_in_float32() -> None:
     assert result.loss == pytest.approx(exact.loss, abs=0.02)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert {mean.dtype for mean in optimizer.arrays().values()} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_gradient_of_masked_windows_does_not_depend_on_how_they_are_cut(size: int) -> None:
+    draw = np.random.default_rng(4)
+    windows_BT = draw.integers(0, 50, (5, 9))
+    targets_BT = np.where(draw.random((5, 8)) < 0.7, IGNORED, windows_BT[:, 1:])
+    targets_BT[2] = IGNORED  # a window that lies in a prompt whole
+    whole = Batch(inputs_BT=windows_BT[:, :-1], targets_BT=targets_BT, starts_B=np.arange(5))
+    cut = [
+        Batch(
+            inputs_BT=whole.inputs_BT[at : at + size], targets_BT=targets_BT[at : at + size], starts_B=np.arange(size)
+        )
+        for at in range(0, 5, size)
+    ]
+    for one, other in zip(gradients(build(CONFIG, 1), [whole]), gradients(build(CONFIG, 1), cut), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
+
+
+def test_batch_without_a_target_has_no_gradient_and_is_finite() -> None:
+    piece = batch_of(8)[0]
+    nothing = replace(piece, targets_BT=np.full_like(piece.targets_BT, IGNORED))
+    model = build(CONFIG, 1)
+    assert all(not gradient.any() for gradient in gradients(model, [nothing]))
+    result = step(model, [nothing], lr=0.1)
+    assert (result.loss, result.grad_norm, result.finite) == (0.0, 0.0, True)

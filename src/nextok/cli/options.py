@@ -27,7 +27,7 @@ class Early:
     """Flags that decide the defaults of the others, so they are read first."""
 
     values: dict[str, Any]
-    """Options of the file and of `--set`, nested; `preset` and `recipe` where they were flags."""
+    """Options of the file and of `--set`, nested; `preset`, `recipe`, `init_from` and `lora` where they were flags."""
     resume: bool
     out: Path | None
     rest: list[str]
@@ -50,7 +50,7 @@ class _EarlyFlags:
 
 
 def read_early(cls: type, argv: Sequence[str]) -> Early:
-    """Returns what `--config`, `--set`, `--preset`, `--recipe`, `--resume` and `--out` say.
+    """Returns what `--config`, `--set`, `--preset`, `--recipe`, `--init-from`, `--lora`, `--resume` and `--out` say.
 
     Raises:
         ConfigError: for a flag without its value, or a file or an assignment that does not fit the options.
@@ -61,12 +61,13 @@ def read_early(cls: type, argv: Sequence[str]) -> Early:
     own.add_argument("--resume", action="store_true")
     found, rest = _parse_known(own, argv)
     peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for name in ("--preset", "--recipe", "--out"):
+    for name in ("--preset", "--recipe", "--init-from", "--lora", "--out"):
         peek.add_argument(name)
     peeked, _ = _parse_known(peek, rest)
     values = options.read_toml(found.config) if found.config else {}
     values = options.merge(values, options.parse_sets(cls, found.sets))
-    values |= {name: value for name in ("preset", "recipe") if (value := getattr(peeked, name)) is not None}
+    flags = {name: getattr(peeked, name) for name in ("preset", "recipe", "init_from", "lora")}
+    values |= options.parse_sets(cls, [f"{name}={value}" for name, value in flags.items() if value is not None])
     return Early(values, found.resume, Path(peeked.out) if peeked.out else None, rest)
 
 

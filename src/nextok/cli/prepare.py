@@ -66,6 +66,7 @@ def _rows(corpus: PreparedCorpus) -> list[tuple[str, str]]:
         ("text", f"{units.format_bytes(report.bytes)}, {report.characters:,} characters"),
         ("tokens", f"{report.tokens:,}, {report.bytes_per_token:.2f} bytes each"),
         ("training, validation", f"{len(corpus.train):,}, {len(corpus.validation or ''):,} tokens"),
+        *_pair_rows(corpus),
         ("vocabulary", f"{corpus.tokenizer.vocab_size:,} ({corpus.tokenizer.kind})"),
         ("line ends", ", ".join(f"{number:,} {kind}" for kind, number in newlines.items() if number) or "none"),
     ]
@@ -77,3 +78,12 @@ def _rows(corpus: PreparedCorpus) -> list[tuple[str, str]]:
         **{f"files left out: {reason}": number for reason, number in report.skipped.items()},
     }
     return rows + [(name, f"{number:,}") for name, number in odd.items() if number]
+
+
+def _pair_rows(corpus: PreparedCorpus) -> list[tuple[str, str]]:
+    """Returns how much of a corpus of pairs is learned and scored; nothing for plain text."""
+    splits = [split for split in (corpus.train, corpus.validation) if split is not None and split.targets is not None]
+    if not splits:
+        return []
+    learned = ", ".join(f"{split.targets.tokens:,}" for split in splits if split.targets is not None)
+    return [("pairs, tokens of completions", f"{corpus.manifest.report.counts.pairs:,}; {learned}")]

@@ -59,14 +59,14 @@ class Watch:
         if isinstance(event, StepDone):
             self._steps = event.steps
         elif isinstance(event, Logged):
-            display.update({**event.record, "steps": self._steps})
+            display.update(event.record | ({"steps": self._steps} if self._steps else {}))
         elif isinstance(event, Message):
             display.message(event.text, warning=event.warning)
         elif isinstance(event, Finding):
             display.message(f"{event.text} {event.advice}", warning=True)
         elif isinstance(event, Sampled) and self._console.is_terminal:  # a log has one line a record
             display.sample("\n".join(event.text.splitlines()[:_SAMPLE_LINES]), event.step)
-        elif isinstance(event, Saved) and event.step == self._steps:
+        elif isinstance(event, Saved) and 0 < event.step == self._steps:
             display.message(f"saved {event.folder}")
 
     def summary(self, result: RunResult) -> None:

@@ -14,8 +14,10 @@ from nextok.corpus.progress import PrepareProgress
 from nextok.corpus.shards import ShardRecord, ShardWriter, TokenSplit
 from nextok.corpus.sources import SourceFile, SourceList, find_files
 from nextok.corpus.store import MANIFEST_NAME, CorpusManifest, PreparedCorpus, PrepareReport, SplitRecord, open_corpus
+from nextok.corpus.targets import IGNORED, TargetRecord, Targets
 
 __all__ = [
+    "IGNORED",
     "MANIFEST_NAME",
     "NAMED",
     "Batch",
@@ -33,6 +35,8 @@ __all__ = [
     "SourceFile",
     "SourceList",
     "SplitRecord",
+    "TargetRecord",
+    "Targets",
     "TokenSplit",
     "check_length",
     "evaluation_batches",

@@ -1,7 +1,8 @@
 """From windows to inputs and targets: the one place where the shift by one happens.
 
 A window is context + 1 tokens; `inputs = window[:-1]` and `targets = window[1:]`, so target t is the token after
-input t. Nothing above shifts again. Axis letters: B windows, T positions.
+input t. Nothing above shifts again. A target that is not to be learned is `IGNORED`. Axis letters: B windows,
+T positions.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from nextok.corpus.order import SampleOrder
 from nextok.corpus.shards import TokenSplit
+from nextok.corpus.targets import IGNORED
 from nextok.errors import CorpusError
 
 Ids = npt.NDArray[np.int64]
@@ -19,14 +21,19 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Windows to learn from or to score; inputs and targets are views of one array."""
+    """Windows to learn from or to score."""
 
     inputs_BT: Ids  # noqa: N815 - axis letters
     """Tokens the model sees, int64."""
     targets_BT: Ids  # noqa: N815 - axis letters
-    """The token after each input, int64."""
+    """The token after each input, int64; `IGNORED` where it is part of a prompt."""
     starts_B: Ids  # noqa: N815 - axis letters
     """Position in the split of each first input, int64."""
+
+    @property
+    def n_targets(self) -> int:
+        """Targets that count; a window that lies in a prompt may have none."""
+        return int((self.targets_BT != IGNORED).sum())
 
 
 class Batches:
@@ -52,7 +59,7 @@ class Batches:
 
 
 def evaluation_batches(split: TokenSplit, context: int, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
-    """Yields fixed, non-overlapping windows from position 0, so that every target is scored exactly once.
+    """Yields fixed, non-overlapping windows from position 0, so that every token but the first is a target once.
 
     A last window that is shorter comes alone, as its own batch.
 
@@ -108,4 +115,7 @@ def check_length(split_tokens: int, context: int, which: str) -> None:
 
 def _batch(split: TokenSplit, starts_B: Ids, context: int) -> Batch:
     inputs_BT, targets_BT = shift(split.windows(starts_B, context + 1))
+    if split.targets is not None:
+        counted_BT = split.targets.count_at(starts_B[:, None] + np.arange(1, context + 1))
+        targets_BT = np.where(counted_BT, targets_BT, IGNORED)
     return Batch(inputs_BT=inputs_BT, targets_BT=targets_BT, starts_B=starts_B)

@@ -13,6 +13,8 @@ class ReadCounts:
     """Bytes read from disk, packed as they lie there."""
     documents: int = 0
     """Documents that hold text."""
+    pairs: int = 0
+    """Of those, pairs of a prompt and a completion."""
     empty_documents: int = 0
     """Documents without a character, which are left out."""
     byte_order_marks: int = 0

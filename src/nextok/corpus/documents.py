@@ -9,6 +9,7 @@ from nextok.corpus.config import CorpusConfig
 from nextok.corpus.counts import ReadCounts
 from nextok.corpus.decoding import around_kept_bytes, count_kept_bytes
 from nextok.corpus.formats import documents_of
+from nextok.corpus.pairs import Pair, Role
 from nextok.corpus.sources import SourceFile
 from nextok.tokenizer import TextRules
 
@@ -31,6 +32,8 @@ class Piece:
     """True for the last piece of the document."""
     source: str
     """File it came from, for messages."""
+    role: Role = "text"
+    """Part of the document that it belongs to."""
 
 
 def read_pieces(
@@ -43,11 +46,17 @@ def read_pieces(
     """
     keeps = config.bad_bytes == "keep"
     for file in files:
-        for chunks in documents_of(file, config, counts):
+        for document in documents_of(file, config, counts):
             before = counts.documents
-            counted = _counted(chunks, counts, keeps_bytes=keeps)
-            yield from _as_pieces(cut_pieces(under_rules(counted, rules, keeps_bytes=keeps)), str(file.path), counts)
+            parts = ((role, _counted(chunks, counts, keeps_bytes=keeps)) for role, chunks in _parts(document))
+            texts = (
+                (role, text)
+                for role, chunks in parts
+                for text in cut_pieces(under_rules(chunks, rules, keeps_bytes=keeps))
+            )
+            yield from _as_pieces(texts, str(file.path), counts)
             counts.empty_documents += counts.documents == before
+            counts.pairs += isinstance(document, Pair)
         counts.files += 1
 
 
@@ -93,14 +102,22 @@ def cut_pieces(texts: Iterable[str]) -> Iterator[str]:
         yield pending
 
 
-def _as_pieces(texts: Iterator[str], source: str, counts: ReadCounts) -> Iterator[Piece]:
-    text = next(texts, None)
-    while text is not None:
-        following = next(texts, None)
-        ends = following is None
-        yield Piece(document=counts.documents, text=text, ends_document=ends, source=source)
+def _parts(document: Iterable[str] | Pair) -> Iterator[tuple[Role, Iterable[str]]]:
+    """Yields the parts of a document; rules apply to each by itself, since each is encoded by itself."""
+    if isinstance(document, Pair):
+        yield from ((role, [text]) for role, text in document.parts())
+    else:
+        yield "text", document
+
+
+def _as_pieces(texts: Iterator[tuple[Role, str]], source: str, counts: ReadCounts) -> Iterator[Piece]:
+    current = next(texts, None)
+    while current is not None:
+        role, text = current
+        current = next(texts, None)
+        ends = current is None
+        yield Piece(document=counts.documents, text=text, ends_document=ends, source=source, role=role)
         counts.documents += ends
-        text = following
 
 
 def _counted(chunks: Iterable[str], counts: ReadCounts, *, keeps_bytes: bool) -> Iterator[str]:

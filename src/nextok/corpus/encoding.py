@@ -1,4 +1,7 @@
-"""The second pass: pieces of text to token shards, split by position, with end of text between documents."""
+"""The second pass: pieces of text to token shards, split by position, with end of text between documents.
+
+Prompt and completion of a pair are encoded one by one and joined, as a prompt is encoded alone when a model is asked.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -13,6 +16,7 @@ from nextok.corpus.documents import PIECE_CHARACTERS, Piece
 from nextok.corpus.scan import Fingerprint, Scan
 from nextok.corpus.shards import ArrayWriter, Ids, ShardWriter
 from nextok.corpus.store import SplitRecord
+from nextok.corpus.targets import TargetWriter
 from nextok.errors import CorpusError, UnknownCharacterError
 from nextok.tokenizer import Tokenizer
 
@@ -35,7 +39,7 @@ def encode_splits(
         tokenizer: What makes the ids.
         folder: Existing folder.
         scan: The facts of the text.
-        train_characters: Position of the split, in characters.
+        train_characters: Position of the split, in characters; a pair that it falls into is not cut.
         config: What to do with unknown characters and bad bytes.
 
     Raises:
@@ -45,14 +49,14 @@ def encode_splits(
     separator = tokenizer.end_of_text if scan.documents > 1 else None
     fingerprint = Fingerprint()
     with ExitStack() as stack:
-        train = stack.enter_context(_SplitWriter(folder, "train", tokenizer.vocab_size))
+        train = stack.enter_context(_SplitWriter(folder, "train", tokenizer))
         splits = [train]
         if train_characters < scan.characters:
-            splits.append(stack.enter_context(_SplitWriter(folder, "validation", tokenizer.vocab_size)))
+            splits.append(stack.enter_context(_SplitWriter(folder, "validation", tokenizer)))
         for batch in _batches(_split_at(pieces, train_characters)):
             for part, ids in zip(batch, _encode(batch, tokenizer, config), strict=True):
                 data = raw_bytes(part.text)
-                fingerprint.add(data, ends_document=part.ends_document)
+                fingerprint.add(data, ends_document=part.ends_document, role=part.role)
                 split = splits[min(part.split, len(splits) - 1)]
                 split.add(part, ids, _size_bytes(ids, data, tokenizer, config))
                 if part.ends_document and separator is not None and part.document < scan.documents - 1:
@@ -76,10 +80,11 @@ class _Part(Piece):
 class _SplitWriter:
     """Collects the ids of a batch and writes them together: documents of a few ids would cost a write each."""
 
-    def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
-        self._name = name
-        self._shards = ShardWriter(folder, name, vocab_size)
+    def __init__(self, folder: Path, name: str, tokenizer: Tokenizer) -> None:
+        self._name, self._prompt_start = name, tokenizer.prompt_start
+        self._shards = ShardWriter(folder, name, tokenizer.vocab_size)
         self._documents = ArrayWriter(folder / f"{name}-documents.npy", np.dtype("<i8"))
+        self._targets = TargetWriter(folder / f"{name}-targets.npy")
         self._ids: list[Ids] = []
         self._starts: list[int] = []
         self._tokens = self._characters = self._size_bytes = 0
@@ -89,23 +94,27 @@ class _SplitWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self._shards.close()
-        finally:
-            self._documents.close()
+        with ExitStack() as stack:
+            for writer in (self._shards, self._documents, self._targets):
+                stack.callback(writer.close)
 
     def add(self, part: _Part, ids_T: Ids, size_bytes: int) -> None:
         if part.document != self._document:
             self._document = part.document
             self._starts.append(self._tokens)
-        self._ids.append(ids_T)
-        self._tokens += len(ids_T)
+            if part.role != "text" and self._prompt_start is not None:
+                self.add_id(self._prompt_start, counts=False)
+        self._add(ids_T, size_bytes, counts=part.role != "prompt")
         self._characters += len(part.text)
         self._size_bytes += size_bytes
 
-    def add_id(self, token_id: int) -> None:
-        self._ids.append(np.array([token_id], dtype=np.int64))
-        self._tokens += 1
+    def add_id(self, token_id: int, *, counts: bool = True) -> None:
+        self._add(np.array([token_id], dtype=np.int64), 0, counts=counts)
+
+    def _add(self, ids_T: Ids, size_bytes: int, *, counts: bool) -> None:
+        self._ids.append(ids_T)
+        self._tokens += len(ids_T)
+        self._targets.add(len(ids_T), size_bytes, counts=counts)
 
     def write(self) -> None:
         if self._ids:
@@ -114,7 +123,11 @@ class _SplitWriter:
             self._ids, self._starts = [], []
 
     def record(self) -> SplitRecord:
-        if not (self._tokens and self._size_bytes):  # end of text alone would divide bits by no bytes
+        targets = self._targets.record()
+        learned_bytes = self._size_bytes if targets is None else targets.bytes
+        if not (self._tokens and learned_bytes):  # end of text alone would divide bits by no bytes
+            if not self._characters:
+                raise CorpusError(f"A single pair leaves none for the {self._name} split.", "Set val_fraction to 0.")
             raise CorpusError(
                 f"The {self._name} split has no text left: its {self._characters} characters were dropped as unknown.",
                 "Use a tokenizer that has them, or unknown = replace (--unknown replace).",
@@ -126,24 +139,50 @@ class _SplitWriter:
             documents=self._documents.length,
             largest_id=self._shards.largest_id,
             shards=self._shards.shards,
+            targets=targets,
         )
 
 
 def _split_at(pieces: Iterable[Piece], position: int) -> Iterator[_Part]:
-    """Yields the pieces, the one that the position falls into as two."""
+    """Yields the pieces, the text that the position falls into as two, and each pair whole in one split.
+
+    The pair that the position falls into is for validation, unless it is the first of all.
+    """
     done = 0
-    for piece in pieces:
-        inside = position - done
-        done += len(piece.text)
-        if 0 < inside < len(piece.text):
-            yield _part(piece, piece.text[:inside], split=0, ends_document=False)
-            yield _part(piece, piece.text[inside:], split=1, ends_document=piece.ends_document)
+    for stretch in _stretches(pieces):
+        end = done + sum(len(piece.text) for piece in stretch)
+        if stretch[0].role == "text" and done < position < end:
+            (piece,) = stretch
+            yield _part(piece, piece.text[: position - done], split=0, ends_document=False)
+            yield _part(piece, piece.text[position - done :], split=1, ends_document=piece.ends_document)
         else:
-            yield _part(piece, piece.text, split=int(inside <= 0), ends_document=piece.ends_document)
+            split = int(end > position and done > 0)
+            yield from (_part(piece, piece.text, split=split, ends_document=piece.ends_document) for piece in stretch)
+        done = end
+
+
+def _stretches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Yields the pieces of texts one by one, those of a pair, whose length is bounded, together."""
+    pair: list[Piece] = []
+    for piece in pieces:
+        if piece.role == "text":
+            yield [piece]
+            continue
+        pair.append(piece)
+        if piece.ends_document:
+            yield pair
+            pair = []
 
 
 def _part(piece: Piece, text: str, *, split: int, ends_document: bool) -> _Part:
-    return _Part(document=piece.document, text=text, ends_document=ends_document, source=piece.source, split=split)
+    return _Part(
+        document=piece.document,
+        text=text,
+        ends_document=ends_document,
+        source=piece.source,
+        role=piece.role,
+        split=split,
+    )
 
 
 def _batches(parts: Iterable[_Part]) -> Iterator[list[_Part]]:

@@ -1,5 +1,7 @@
 """From a file to its documents: one a file for text, one a record for JSON lines, CSV, TSV and Parquet.
 
+JSON lines hold texts, or pairs of a prompt and a completion: the first record says which.
+
 Text files are streamed whatever their size. A record is read whole, so it has a stated limit.
 """
 
@@ -13,6 +15,7 @@ from typing import Any
 from nextok.corpus.config import CorpusConfig
 from nextok.corpus.counts import ReadCounts
 from nextok.corpus.decoding import decoded
+from nextok.corpus.pairs import Pair, holds_pairs, read_pair
 from nextok.corpus.sources import SourceFile
 from nextok.errors import CorpusError, MissingExtraError
 
@@ -24,8 +27,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_UNLESS_KEPT_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
-def documents_of(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> Iterator[Iterable[str]]:
-    """Yields each document of the file as pieces of text; take all pieces of one before the next.
+def documents_of(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> Iterator[Iterable[str] | Pair]:
+    """Yields each document of the file, a text in pieces or a pair; take all pieces of one before the next.
 
     Raises:
         CorpusError: if the file cannot be read as what its suffix says, with the line where there is one.
@@ -41,7 +44,8 @@ def documents_of(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> 
         yield from _delimited(file, config, counts)
 
 
-def _json_lines(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> Iterator[list[str]]:
+def _json_lines(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> Iterator[list[str] | Pair]:
+    pairs: bool | None = None
     for number, line in _lines(file, decoded(file, config, counts)):
         if not line or line.isspace():
             continue
@@ -52,10 +56,19 @@ def _json_lines(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> I
             raise CorpusError(f"{where} is not valid JSON: {error}.", "Each line must hold one object.") from error
         if not isinstance(record, dict):
             raise CorpusError(f"{where} is not a JSON object: {line[:40]!r}.", "Each line must hold one object.")
+        if pairs is None:
+            pairs = holds_pairs(record, config.text_field)
+        if pairs:
+            yield _checked_pair(read_pair(record, where), where, config)
+            continue
         if config.text_field not in record:
             raise _no_field(where, config.text_field, list(record))
         text = _as_text(record[config.text_field], where, config.text_field)
         yield [_without_lone_surrogates(text, where, config)]
+
+
+def _checked_pair(pair: Pair, where: str, config: CorpusConfig) -> Pair:
+    return Pair(*(_without_lone_surrogates(text, where, config) for _, text in pair.parts()))
 
 
 def _delimited(file: SourceFile, config: CorpusConfig, counts: ReadCounts) -> Iterator[list[str]]:

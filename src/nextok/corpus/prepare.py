@@ -36,7 +36,7 @@ from nextok.tokenizer import TOKENIZER_NAME, TextRules, Tokenizer, TokenizerChoi
 def prepare(
     sources: Sequence[str],
     *,
-    tokenizer: str,
+    tokenizer: str | Tokenizer,
     out: Path,
     config: CorpusConfig,
     cache: Path,
@@ -45,14 +45,15 @@ def prepare(
     """Returns the corpus made from the sources, written to `out`. Memory does not grow with the size of a text file.
 
     The text is split by position: its first `int(characters * (1 - val_fraction))` characters are for training. Between
-    documents stands the tokenizer's end-of-text id, if it has one.
+    documents stands the tokenizer's end-of-text id, if it has one. Of pairs (`pairs.py`) only completions, and the ends
+    of text after them, are learned and scored; the split cuts none.
 
     A process that is killed leaves `.NAME.*.partial` beside `out`. A later call lets it lie, because another process
     may be writing it; delete it when none is.
 
     Args:
         sources: Files, folders, globs, named corpora, in order.
-        tokenizer: `char`, `byte`, `bpe:4096`, `gpt2`, or the path of a tokenizer.
+        tokenizer: `char`, `byte`, `bpe:4096`, `gpt2`, the path of a tokenizer, or a tokenizer itself.
         out: Folder to write; an older prepared corpus there is replaced, anything else is refused.
         config: How to read and split.
         cache: Folder for downloads of named corpora and of GPT-2's vocabulary.
@@ -65,9 +66,10 @@ def prepare(
         DiskError: if the result cannot be written.
     """
     check_replaceable(out)
-    choice = parse_choice(tokenizer)
+    given = tokenizer if isinstance(tokenizer, Tokenizer) else None
+    choice = TokenizerChoice(kind="path") if isinstance(tokenizer, Tokenizer) else parse_choice(tokenizer)
     found = find_files(sources, cache)
-    fixed = _fixed_tokenizer(choice, config, cache)
+    fixed = given or _fixed_tokenizer(choice, config, cache)
     config = _effective(config, choice, fixed)
     reader = _Reader(found, config, on_progress)
     scan = scan_text(reader.pieces("scan"), alphabet=choice.kind == "char", sample=choice.kind == "bpe")
@@ -81,8 +83,9 @@ def prepare(
             schema=SCHEMA,
             dtype=id_dtype(made.vocab_size).name,
             vocab_size=made.vocab_size,
-            tokenizer=tokenizer,
+            tokenizer="given" if isinstance(tokenizer, Tokenizer) else tokenizer,
             tokenizer_fingerprint=made.fingerprint,
+            end_of_text=made.end_of_text,
             corpus_fingerprint=scan.fingerprint,
             sources=tuple(sources),
             config=config,

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from nextok.corpus.decoding import raw_bytes
 from nextok.corpus.documents import Piece
+from nextok.corpus.pairs import Role
 
 SAMPLE_BYTES = 64 << 20
 """Most text that a trained tokenizer is made from; merges found in more differ in rare words only."""
+
+_ROLE_MARKS: dict[Role, bytes] = {"text": b"", "prompt": b"\xfe", "completion": b"\xff"}  # bytes that UTF-8 never has
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +24,7 @@ class Scan:
     characters: int
     """Characters under the text rules."""
     fingerprint: str
-    """SHA-256 of the documents under the text rules, in hexadecimal; file names and formats do not enter."""
+    """SHA-256 of the documents under the text rules, in hexadecimal; file names and formats do not enter, parts do."""
     alphabet: tuple[str, ...] = ()
     """Each character once, in code point order; empty unless asked for."""
     sample: tuple[bytes, ...] = ()
@@ -38,9 +41,13 @@ class Fingerprint:
 
     def __init__(self) -> None:
         self._documents, self._document = hashlib.sha256(), hashlib.sha256()
+        self._role: Role = "text"
 
-    def add(self, data: bytes, *, ends_document: bool) -> None:
-        """Adds the next bytes of the current document."""
+    def add(self, data: bytes, *, ends_document: bool, role: Role = "text") -> None:
+        """Adds the next bytes of the current document; where a pair has its border makes a difference."""
+        if role != self._role:
+            self._document.update(_ROLE_MARKS[role])
+        self._role = "text" if ends_document else role
         self._document.update(data)
         if ends_document:
             self._documents.update(self._document.digest())
@@ -83,7 +90,7 @@ def scan_text(pieces: Iterable[Piece], *, alphabet: bool, sample: bool) -> Scan:
     documents, found = 0, set[str]()
     for piece in pieces:
         data = raw_bytes(piece.text)
-        fingerprint.add(data, ends_document=piece.ends_document)
+        fingerprint.add(data, ends_document=piece.ends_document, role=piece.role)
         characters += len(piece.text)
         documents += piece.ends_document
         if alphabet:

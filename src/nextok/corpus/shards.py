@@ -8,7 +8,7 @@ on the way out. Axis letters: B windows, T positions.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from nextok.errors import CorpusError
 
+if TYPE_CHECKING:
+    from nextok.corpus.targets import Targets
+
 SHARD_TOKENS = 1 << 27
 """Most tokens in one file: 256 MiB as uint16."""
 
-_HEADER_BYTES = 128  # a multiple of 64, as the format wants; always long enough for one axis
+HEADER_BYTES = 128
+"""Before the values of a file: a multiple of 64, as the format wants, and always long enough for one axis."""
 
 Ids = npt.NDArray[np.int64]
 
@@ -133,15 +137,23 @@ class TokenSplit:
         shards: Its files in order.
         vocab_size: Number of ids.
         size_bytes: UTF-8 bytes that the ids stand for.
+        targets: Which tokens are learned and scored; None: all of them.
 
     Raises:
         CorpusError: if a file is missing, empty, cut short, or of another type than the manifest says.
     """
 
     def __init__(
-        self, folder: Path, name: str, shards: Sequence[ShardRecord], *, vocab_size: int, size_bytes: int
+        self,
+        folder: Path,
+        name: str,
+        shards: Sequence[ShardRecord],
+        *,
+        vocab_size: int,
+        size_bytes: int,
+        targets: "Targets | None" = None,
     ) -> None:
-        self.name, self.vocab_size, self.size_bytes = name, vocab_size, size_bytes
+        self.name, self.vocab_size, self.size_bytes, self.targets = name, vocab_size, size_bytes, targets
         self._folder, self._dtype = folder, id_dtype(vocab_size)
         self._paths = [folder / shard.name for shard in shards]
         self._borders = np.cumsum([0] + [shard.tokens for shard in shards])
@@ -154,8 +166,17 @@ class TokenSplit:
 
     @property
     def bytes_per_token(self) -> float:
-        """UTF-8 bytes of text per token: divides bits per token into bits per byte."""
+        """UTF-8 bytes of text per token that counts: divides bits per token into bits per byte."""
+        if self.targets is not None:
+            return self.targets.size_bytes / self.targets.tokens
         return self.size_bytes / len(self)
+
+    @property
+    def has_target(self) -> bool:
+        """Whether any token after the first, which nothing predicts, is learned and scored."""
+        if self.targets is None:
+            return len(self) > 1
+        return self.targets.tokens > int(self.targets.count_at(np.array(0)))
 
     def tokens(self, start: int, stop: int) -> Ids:
         """Returns the ids at start..stop-1, int64 [stop - start]."""
@@ -198,7 +219,7 @@ class TokenSplit:
 
     def _shard(self, index: int) -> npt.NDArray[Any]:
         if index not in self._maps:
-            mapped = np.memmap(self._paths[index], self._dtype, "r", offset=_HEADER_BYTES)
+            mapped = np.memmap(self._paths[index], self._dtype, "r", offset=HEADER_BYTES)
             self._maps[index] = mapped.view(np.ndarray)  # the subclass costs microseconds at each index
         return self._maps[index]
 
@@ -228,14 +249,14 @@ def check_array(path: Path, dtype: np.dtype[Any], length: int) -> None:
     try:
         size_bytes = path.stat().st_size
         with path.open("rb") as stream:
-            header = stream.read(_HEADER_BYTES)
+            header = stream.read(HEADER_BYTES)
     except OSError as error:
         raise CorpusError(f"Cannot read the shard {path}: {error.strerror}.", _PREPARE_AGAIN) from error
-    expected_bytes = _HEADER_BYTES + length * dtype.itemsize
+    expected_bytes = HEADER_BYTES + length * dtype.itemsize
     if length < 1 or size_bytes != expected_bytes:
         raise CorpusError(
             f"The shard {path} has {size_bytes:,} bytes where {length:,} tokens take {expected_bytes:,}: "
-            f"it is {'empty' if length < 1 or size_bytes <= _HEADER_BYTES else 'not whole'}.",
+            f"it is {'empty' if length < 1 or size_bytes <= HEADER_BYTES else 'not whole'}.",
             _PREPARE_AGAIN,
         )
     if header != _npy_header(dtype, length):
@@ -248,5 +269,5 @@ _PREPARE_AGAIN = "Prepare the corpus again, or copy the whole folder."
 def _npy_header(dtype: np.dtype[Any], length: int) -> bytes:
     """Returns the header of format version 1.0, of one size for every length so that it can be written over."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({length},), }}"
-    padded = text.encode("latin-1").ljust(_HEADER_BYTES - 11) + b"\n"
+    padded = text.encode("latin-1").ljust(HEADER_BYTES - 11) + b"\n"
     return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded

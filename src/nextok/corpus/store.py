@@ -5,7 +5,8 @@ OUT/corpus.json                  the manifest
     tokenizer.json
     train-00000.npy ...          ids, in shards
     train-documents.npy          offset of the first token of each document, int64; 0 too where the split cut one
-    validation-00000.npy ...  validation-documents.npy
+    train-targets.npy            borders between prompts and what is learned, int64; only where there are pairs
+    validation-00000.npy ...  validation-documents.npy  validation-targets.npy
 ```
 """
 
@@ -20,6 +21,7 @@ from nextok.config import from_mapping
 from nextok.corpus.config import CorpusConfig
 from nextok.corpus.counts import ReadCounts
 from nextok.corpus.shards import ShardRecord, TokenSplit, check_array, id_dtype
+from nextok.corpus.targets import TargetRecord, Targets
 from nextok.errors import ConfigError, CorpusError
 from nextok.files import disk_errors, read_json
 from nextok.tokenizer import TOKENIZER_NAME, Tokenizer
@@ -28,7 +30,7 @@ SCHEMA = 1
 MANIFEST_NAME = "corpus.json"
 
 _OWN_NAMES = re.compile(
-    rf"{re.escape(MANIFEST_NAME)}|{re.escape(TOKENIZER_NAME)}|(train|validation)-(\d{{5,}}|documents)\.npy"
+    rf"{re.escape(MANIFEST_NAME)}|{re.escape(TOKENIZER_NAME)}|(train|validation)-(\d{{5,}}|documents|targets)\.npy"
 )
 _PREPARE_AGAIN = "Prepare it again."
 
@@ -49,6 +51,8 @@ class SplitRecord:
     """Largest id that was written."""
     shards: tuple[ShardRecord, ...]
     """Its files in order."""
+    targets: TargetRecord | None = None
+    """Those of its tokens that are learned and scored; None where all are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +84,7 @@ class CorpusManifest:
     vocab_size: int
     """Number of ids of the tokenizer."""
     tokenizer: str
-    """The tokenizer that was asked for, such as char or bpe:4096."""
+    """The tokenizer that was asked for, such as char or bpe:4096; `given` where it was handed in."""
     tokenizer_fingerprint: str
     """Fingerprint of tokenizer.json's content."""
     corpus_fingerprint: str
@@ -95,6 +99,8 @@ class CorpusManifest:
     """The last part, or None where none was kept."""
     report: PrepareReport
     """What the preparation met."""
+    end_of_text: int | None = None
+    """Id that ends texts: a model's own files may name another than tokenizer.json does by itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,6 +133,8 @@ def open_corpus(folder: Path) -> PreparedCorpus:
     """
     manifest = _read_manifest(folder)
     tokenizer = Tokenizer.load(folder / TOKENIZER_NAME)
+    if manifest.end_of_text not in (None, tokenizer.end_of_text):
+        tokenizer = Tokenizer.of(tokenizer.content(), folder / TOKENIZER_NAME, end_of_text=manifest.end_of_text)
     if (tokenizer.fingerprint, tokenizer.vocab_size) != (manifest.tokenizer_fingerprint, manifest.vocab_size):
         raise CorpusError(
             f"{folder / TOKENIZER_NAME} is not the tokenizer that {folder} was made with.", _PREPARE_AGAIN
@@ -180,4 +188,5 @@ def _open_split(folder: Path, name: str, record: SplitRecord | None, vocab_size:
     if outside or record.largest_id >= vocab_size or record.tokens != sum(shard.tokens for shard in record.shards):
         raise CorpusError(f"The {name} split in {folder / MANIFEST_NAME} contradicts itself.", _PREPARE_AGAIN)
     check_array(folder / f"{name}-documents.npy", np.dtype("<i8"), record.documents)
-    return TokenSplit(folder, name, record.shards, vocab_size=vocab_size, size_bytes=record.bytes)
+    targets = None if record.targets is None else Targets(folder / f"{name}-targets.npy", record.targets)
+    return TokenSplit(folder, name, record.shards, vocab_size=vocab_size, size_bytes=record.bytes, targets=targets)

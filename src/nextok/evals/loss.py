@@ -1,6 +1,7 @@
 """The loss over a whole split: every target once, on fixed windows, whatever the training does.
 
-In nats per token, and in bits per byte, which compares models whatever their tokenizer.
+In nats per token, and in bits per byte, which compares models whatever their tokenizer. Where the split has prompts,
+both are those of the completions alone.
 """
 
 import math
@@ -31,6 +32,8 @@ class LossReport:
     """Loss of all tokens, in bits, over the bytes of the text they stand for."""
     tokens: int
     """Targets that were scored."""
+    positions: int
+    """Tokens that were read, prompts among them: what the time goes with."""
 
     @property
     def perplexity(self) -> float:
@@ -46,16 +49,19 @@ def evaluate_loss(model: GPT, split: TokenSplit, *, limit_tokens: int | None = N
     Args:
         model: Any device.
         split: At least two tokens.
-        limit_tokens: Score only about this many targets, spread over the split; for estimates of time.
+        limit_tokens: Read only about this many tokens, spread over the split; for estimates of time. Where none of
+            them counts, the loss is 0.
     """
     limit = None if limit_tokens is None else max(1, limit_tokens // model.config.context)
-    nats, tokens = 0.0, 0
+    nats, tokens, positions = 0.0, 0, 0
     for batch, logits_BTV in _predictions(model, split, limit):
         targets_BT = torch.from_numpy(batch.targets_BT).to(logits_BTV.device)
         nats += next_token_loss(logits_BTV, targets_BT, reduction="sum").item()
-        tokens += int((batch.targets_BT != IGNORED).sum())
-    loss = nats / tokens
-    return LossReport(nats_per_token=loss, bits_per_byte=loss / math.log(2) / split.bytes_per_token, tokens=tokens)
+        tokens += batch.n_targets
+        positions += batch.targets_BT.size
+    loss = nats / max(1, tokens)
+    bits_per_byte = loss / math.log(2) / split.bytes_per_token
+    return LossReport(nats_per_token=loss, bits_per_byte=bits_per_byte, tokens=tokens, positions=positions)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +91,7 @@ def piece_losses(model: GPT, split: TokenSplit) -> PieceLosses:
         piece_BT = (batch.starts_B[:, None] + np.arange(batch.targets_BT.shape[1])) * pieces // targets
         nats_BT = _token_losses(logits_BTV, torch.from_numpy(batch.targets_BT).to(logits_BTV.device))
         nats_G += np.bincount(piece_BT.ravel(), nats_BT.double().cpu().numpy().ravel(), pieces)
-        tokens_G += np.bincount(piece_BT.ravel(), minlength=pieces)
+        tokens_G += np.bincount(piece_BT[batch.targets_BT != IGNORED], minlength=pieces)
     return PieceLosses(nats_G=nats_G, tokens_G=tokens_G)
 
 
@@ -104,5 +110,7 @@ def _predictions(model: GPT, split: TokenSplit, limit: int | None) -> Iterator[t
 
 
 def _token_losses(logits_BTV: Float[Tensor, "B T V"], targets_BT: Int64[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    losses = F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), reduction="none")
+    losses = F.cross_entropy(
+        logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), ignore_index=IGNORED, reduction="none"
+    )
     return losses.view(targets_BT.shape)

@@ -5,6 +5,8 @@ formulas: this is the same network, and tests hold loss and gradients against it
 bfloat16, the residual stream, the norms, the softmax and the loss in float32.
 """
 
+from typing import Protocol, runtime_checkable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -30,6 +32,15 @@ from nextok.spec import ModelConfig
 
 _LONGEST_PATTERN = 512
 """Positions up to which scores are kept whole; beyond, torch's attention, which never makes them all."""
+
+
+@runtime_checkable
+class Adapted(Protocol):
+    """A linear map whose weight is made of several."""
+
+    def merged(self) -> Tensor:
+        """Returns the one matrix that does the work of all, differentiable."""
+        ...
 
 
 def fits(config: ModelConfig) -> bool:
@@ -131,8 +142,9 @@ class _Pass:
 
     def linear(self, x_NI: Tensor, linear: nn.Linear) -> Tensor:
         """Returns the product in the dtype of this pass."""
+        weight = linear.merged() if isinstance(linear, Adapted) else linear.weight
         bias = None if linear.bias is None else linear.bias.to(self.dtype)
-        return F.linear(x_NI, linear.weight.to(self.dtype), bias)
+        return F.linear(x_NI, weight.to(self.dtype), bias)
 
     def draw(self, rows_per_sample: int) -> Draw:
         """Returns the draws of the next place in the model."""

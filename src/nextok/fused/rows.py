@@ -1,8 +1,8 @@
 """What happens to each row of the residual stream between two matrix products: add, drop out, normalise.
 
 Axes: N rows (positions of all sequences), D width, C blocks of rows. The stream and its gradient are float32; what
-goes into a matrix product and comes out of one is bfloat16 or float32. Kernels index whole arrays: a view of a row costs
-more than a row of a small model, because Numba counts who holds it.
+goes into a matrix product and comes out of one is bfloat16 or float32. Kernels index whole arrays: a view of a row
+costs more than a row of a small model, because Numba counts who holds it.
 """
 
 from typing import Any

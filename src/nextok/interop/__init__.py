@@ -4,6 +4,7 @@ The only room with foreign names. Training state, corpora and tokenizers' own fi
 is ever executed.
 """
 
+from nextok.interop.adapter_out import write_adapter
 from nextok.interop.fields import family_of
 from nextok.interop.gguf_in import gguf_parameters, read_gguf, read_gguf_config
 from nextok.interop.gguf_out import WrittenGguf, write_gguf
@@ -35,6 +36,7 @@ __all__ = [
     "read_meta_pickle",
     "stored_parameters",
     "summarise",
+    "write_adapter",
     "write_description",
     "write_directory",
     "write_gguf",

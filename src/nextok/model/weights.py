@@ -14,18 +14,24 @@ from nextok.model.init import empty
 from nextok.spec import ModelConfig
 
 
-def weight_arrays(model: GPT) -> dict[str, Float32[np.ndarray, "..."]]:
-    """Returns the weights by native name, float32; views of the model's own memory where they are so already."""
-    return {name: weight.detach().to("cpu", torch.float32).numpy() for name, weight in model.named_parameters()}
+def weight_arrays(model: GPT, *, trained: bool = False) -> dict[str, Float32[np.ndarray, "..."]]:
+    """Returns the weights by native name, float32; views of the model's own memory where they are so already.
+
+    Args:
+        model: Any device.
+        trained: Only those that training changes, where others are frozen.
+    """
+    weights = _parameters(model, trained=trained).items()
+    return {name: weight.detach().to("cpu", torch.float32).numpy() for name, weight in weights}
 
 
-def load_weights(model: GPT, arrays: Mapping[str, Float32[np.ndarray, "..."]]) -> None:
-    """Copies the arrays into the model.
+def load_weights(model: GPT, arrays: Mapping[str, Float32[np.ndarray, "..."]], *, trained: bool = False) -> None:
+    """Copies the arrays into the model, or into the weights that training changes.
 
     Raises:
         CheckpointError: if names or shapes are not the model's.
     """
-    parameters = dict(model.named_parameters())
+    parameters = _parameters(model, trained=trained)
     if parameters.keys() != arrays.keys():
         odd = sorted(parameters.keys() ^ arrays.keys())[0]
         raise CheckpointError(f"The checkpoint is of another model: {odd!r} is in only one of the two.")
@@ -55,3 +61,8 @@ def filled(config: ModelConfig, arrays: Iterable[tuple[str, NDArray[Any]]]) -> G
             left.pop(name).copy_(torch.from_numpy(array))
     assert not left, f"never filled: {sorted(left)}"
     return model.eval()
+
+
+def _parameters(model: GPT, *, trained: bool) -> dict[str, torch.nn.Parameter]:
+    named = dict(model.named_parameters())
+    return {name: each for name, each in named.items() if each.requires_grad} if trained else named

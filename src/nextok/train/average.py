@@ -25,7 +25,7 @@ class Average:
 
     def __init__(self, model: GPT, decay: float) -> None:
         self._model, self._decay = model, decay
-        self._means = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        self._means = {name: weight.detach().clone() for name, weight in _trained(model)}
 
     @torch.no_grad()
     def update(self, updates: int) -> None:
@@ -69,4 +69,8 @@ class Average:
             mean.copy_(kept)
 
     def _weights(self) -> list[Tensor]:
-        return [weight.detach() for _, weight in self._model.named_parameters()]
+        return [weight.detach() for _, weight in _trained(self._model)]
+
+
+def _trained(model: GPT) -> Iterator[tuple[str, Tensor]]:
+    return ((name, weight) for name, weight in model.named_parameters() if weight.requires_grad)

@@ -97,4 +97,4 @@ def _eval_seconds(model: GPT, validation: TokenSplit | None) -> float:
         return 0.0
     begun = time.perf_counter()
     report = evaluate_loss(model, validation, limit_tokens=_EVAL_TOKENS)
-    return (time.perf_counter() - begun) * len(validation) / report.tokens
+    return (time.perf_counter() - begun) * len(validation) / report.positions

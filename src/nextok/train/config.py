@@ -11,6 +11,8 @@ from nextok import units
 from nextok.corpus import CorpusConfig
 from nextok.errors import ConfigError
 from nextok.spec import Architecture, architecture, find_preset, read_recipe
+from nextok.train.lora import LoraConfig, LoraTargets
+from nextok.train.source import with_source
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +113,14 @@ class RunOptions:
     """Block type and training settings: classic (GPT-2 as nanoGPT trains it) or modern; if not named, the preset's."""
     tokenizer: str = "bpe:1024"
     """char, byte, bpe:SIZE (trained on the corpus), gpt2, or the path of a tokenizer.json."""
+    init_from: Path | None = None
+    """Model to start from: a run, a directory of transformers, a GGUF file. Its architecture and tokenizer are kept."""
+    lora: int = 0
+    """Rank of adapters that learn in place of the model's own weights; 0: none. 8 or 16 is usual. Source: Hu et al."""
+    lora_alpha: float = 0.0
+    """Adapters are scaled by alpha / rank; 0: as the rank, a scale of 1."""
+    lora_targets: LoraTargets = "all"
+    """Linear maps that get adapters: those of attention, of the feed-forward networks, or all."""
     steps: int | None = None
     """Length of the run in steps; none: the recipe's, unless minutes or tokens say."""
     tokens: int | str | None = None
@@ -129,11 +139,31 @@ class RunOptions:
         _require(len(lengths) <= 1, f"the length of the run is given twice: {' and '.join(lengths)}.")
         _require(self.steps is None or self.steps >= 1, f"steps = {self.steps} is below 1.")
         _require(self.minutes is None or 0 < self.minutes < math.inf, f"minutes = {self.minutes} is not above 0.")
+        _require(self.lora >= 0, f"lora = {self.lora} is negative.")
+        _require(0 <= self.lora_alpha < math.inf, f"lora_alpha = {self.lora_alpha} is not 0 or more.")
+        _require(not self.lora or self.init_from is not None, "adapters need a model to adapt: add --init-from MODEL.")
         _require(self.tokens is None or units.parse_count(str(self.tokens)) >= 1, f"tokens = {self.tokens} is below 1.")
+
+    @property
+    def adapters(self) -> LoraConfig | None:
+        """What adapters the model gets, if any."""
+        if not self.lora:
+            return None
+        return LoraConfig(rank=self.lora, alpha=self.lora_alpha or float(self.lora), targets=self.lora_targets)
 
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
-    """Returns the options from plain values, with preset and recipe under everything they do not say.
+    """Returns the options from plain values, with preset and recipe, or the model to start from, under what they leave.
+
+    Raises:
+        ConfigError: for an unknown name or a value that does not fit.
+        CheckpointError: if the model to start from cannot be read.
+    """
+    return settled_options(values if values.get("init_from") is None else with_source(values))
+
+
+def settled_options(values: Mapping[str, Any]) -> RunOptions:
+    """Returns the same without looking at the model to start from: for values that its options are already among.
 
     Raises:
         ConfigError: for an unknown name or a value that does not fit.

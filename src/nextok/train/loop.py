@@ -15,11 +15,11 @@ from nextok.corpus import Batches, TokenSplit
 from nextok.errors import NonFiniteError
 from nextok.evals import evaluate_loss
 from nextok.interop import write_weights_file
-from nextok.model import weight_arrays
-from nextok.spec import ModelConfig, count
+from nextok.spec import ModelConfig
 from nextok.tokenizer import Tokenizer
 from nextok.train.config import TrainConfig
 from nextok.train.events import Hook, Logged, Message, Request, Sampled, Saved, StepDone, emit
+from nextok.train.lora import merged_arrays, training_flops_per_token, write_adapters
 from nextok.train.objective import Objective
 from nextok.train.samples import write_sample
 from nextok.train.schedule import learning_rate
@@ -41,6 +41,8 @@ class Setting:
     validation: TokenSplit | None
     tokenizer: Tokenizer
     objective: Objective
+    starts_from_model: bool = False
+    """The first weights are worth something: they are measured and saved before the first step."""
 
     def evaluate_at(self, step: int) -> bool:
         """Whether the validation loss is measured after this step: at the end, and about ten times if not told."""
@@ -65,6 +67,8 @@ def train(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> Request
         DiskError: if a checkpoint could not be written; the one before is kept.
     """
     progress = _Progress(state, setting)
+    if state.step == 0 and setting.starts_from_model:
+        _measure_start(state, setting, hooks)
     state.model.train()
     while state.step < setting.steps:
         result = _step(state, setting, hooks, progress)
@@ -105,18 +109,18 @@ class _Progress:
 
     def __init__(self, state: TrainState, setting: Setting) -> None:
         self._state, self._setting = state, setting
-        self._flops_per_token = count(state.model.config).training_flops_per_token
+        self._flops_per_token = training_flops_per_token(state.model)
         self._batch_tokens = setting.config.batch_size * state.model.config.context
         self._started, self._before = time.perf_counter(), state.seconds
         self._since = _SinceLastLine()
         self.skipped_in_a_row = 0
 
-    def add(self, result: StepResult, lr: float, seconds: float) -> None:
+    def add(self, result: StepResult, lr: float, seconds: float, *, has_target: bool) -> None:
         self._state.seconds = self._before + time.perf_counter() - self._started
         since = self._since
         since.lr, since.steps, since.busy_s = lr, since.steps + 1, since.busy_s + seconds
         self.skipped_in_a_row = 0 if result.finite else self.skipped_in_a_row + 1
-        if result.finite:
+        if result.finite and has_target:
             since.losses.append(result.loss)
             since.grad_norm = result.grad_norm
 
@@ -155,7 +159,8 @@ def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: 
     state.updates += result.finite
     if result.finite and state.average is not None:
         state.average.update(state.updates)
-    progress.add(result, lr, time.perf_counter() - started)
+    has_target = any(piece.n_targets for piece in batch)  # a batch of nothing but prompts has no loss and no gradient
+    progress.add(result, lr, time.perf_counter() - started, has_target=has_target)
     return result
 
 
@@ -167,6 +172,14 @@ def _step_done(state: TrainState, setting: Setting, result: StepResult) -> StepD
         grad_norm=result.grad_norm,
         skipped=not result.finite,
     )
+
+
+def _measure_start(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> None:
+    """Tells the loss that training is to lower, and saves the model, so that the run goes on without its source."""
+    measured, best = _evaluate(state, setting)
+    if measured:
+        emit(Logged(record={"step": 0, "tokens": 0, "epoch": 0.0, "seconds": 0.0, **measured}), hooks)
+    _save(state, setting, hooks, best=best)
 
 
 def _evaluate(state: TrainState, setting: Setting) -> tuple[dict[str, Any], bool]:
@@ -193,7 +206,8 @@ def _save(state: TrainState, setting: Setting, hooks: Sequence[Hook], *, best: b
         raise _lost(state, "weights")
     if best or not setting.run.weights.exists():
         with state.evaluated():
-            write_weights_file(setting.run.path, state.model.config, weight_arrays(state.model))
+            write_weights_file(setting.run.path, state.model.config, merged_arrays(state.model))
+            write_adapters(setting.run.path, state.model)
     folder = save_snapshot(setting.run, state.to_snapshot(), keep_last=setting.config.keep_last, best=best)
     emit(Saved(step=state.step, folder=folder, best=best), hooks)
 

@@ -2,6 +2,7 @@
 
 from nextok import machine, units
 from nextok.corpus import PreparedCorpus, check_length
+from nextok.errors import CorpusError
 from nextok.spec import ModelConfig, count
 from nextok.tokenizer import check_fits
 from nextok.train.config import TrainConfig
@@ -21,11 +22,27 @@ def check_run(corpus: PreparedCorpus, model: ModelConfig) -> None:
     if corpus.validation is not None:
         check_length(len(corpus.validation), model.context, "validation")
     check_fits(corpus.tokenizer, model.vocab_size)
+    for split in (corpus.train, corpus.validation):
+        if split is not None and not split.has_target:
+            raise CorpusError(f"No token of the {split.name} split can be learned or scored.", "Give more pairs.")
 
 
-def warnings_before(corpus: PreparedCorpus, model: ModelConfig, config: TrainConfig, steps: int) -> list[str]:
-    """Returns what the user should know before waiting for the result."""
-    found = [_few_windows(corpus, model, config), _many_epochs(corpus, model, config, steps), _memory(model, config)]
+def warnings_before(
+    corpus: PreparedCorpus, model: ModelConfig, config: TrainConfig, steps: int, *, frozen: int = 0
+) -> list[str]:
+    """Returns what the user should know before waiting for the result.
+
+    Args:
+        corpus: What is read.
+        model: What reads it.
+        config: How.
+        steps: How long.
+        frozen: Weights that do not learn, and need neither gradients nor moments.
+    """
+    found = [_few_windows(corpus, model, config), _many_epochs(corpus, model, config, steps)]
+    found.append(_memory(model, config, frozen))
+    if corpus.train.targets is not None and corpus.tokenizer.end_of_text is None:
+        found.append("The tokenizer has no end of text, so the model does not learn where a completion ends.")
     if config.warmup_steps > steps / 3:
         found.append(
             f"The learning rate rises for {config.warmup_steps} of the {steps} steps: use --warmup-steps {steps // 10}."
@@ -59,9 +76,11 @@ def _many_epochs(corpus: PreparedCorpus, model: ModelConfig, config: TrainConfig
     )
 
 
-def _memory(model: ModelConfig, config: TrainConfig) -> str:
+def _memory(model: ModelConfig, config: TrainConfig, frozen: int) -> str:
     batch_tokens = (config.micro_batch_size or config.batch_size) * model.context
-    needed, available = count(model).training_memory_bytes(batch_tokens), machine.available_memory_bytes()
+    counts, available = count(model), machine.available_memory_bytes()
+    beside_weights = (counts.training_state_bytes - counts.weight_bytes) // counts.parameters  # of each that learns
+    needed = counts.training_memory_bytes(batch_tokens) - frozen * beside_weights
     if config.device not in ("cpu", "auto") or available is None or needed <= _SAFE_SHARE * available:
         return ""
     return (

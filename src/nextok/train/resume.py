@@ -12,18 +12,21 @@ from nextok import config as plain
 from nextok.checkpoint import MetricsLog, RunDirectory, keep_samples_through, load_snapshot, saved_steps
 from nextok.corpus import PreparedCorpus, open_corpus
 from nextok.errors import CheckpointError, ConfigError
-from nextok.model import build
+from nextok.model import GPT, build
 from nextok.spec import ModelConfig
-from nextok.train.config import RunOptions, run_options
+from nextok.train.config import RunOptions, settled_options
 from nextok.train.device import choose_device, use_threads
 from nextok.train.events import Hook, Message, emit
+from nextok.train.lora import add_lora
 from nextok.train.preflight import check_run
 from nextok.train.run import Job, RunResult, corpus_identity, length_of, new_state, train_job, with_precision
+from nextok.train.source import read_base
 from nextok.train.state import TrainState
 from nextok.train.trackers import check_trackers, note_tracked
 
 # What a resumed run may not change, since what was learned so far depends on it.
-_FIXED = ("sources", "preset", "recipe", "tokenizer", "model", "corpus")
+_FIXED = ("sources", "preset", "recipe", "tokenizer", "init_from", "lora", "lora_alpha", "lora_targets")
+_FIXED_TABLES = ("model", "corpus")
 _FIXED_TRAINING = ("seed", "batch_size")
 
 
@@ -47,9 +50,9 @@ def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
     config = plain.from_mapping(ModelConfig, record["model"], "model")
     check_run(corpus, config)
     options = with_precision(options, config, device)
-    model = build(config, options.train.seed).to(device)
+    model = _first_model(config, options, directory, record).to(device)
     state = new_state(model, options.train)
-    for text in _restore(state, directory):
+    for text in _restore(state, directory, starts_over=options.init_from is None):
         emit(Message(text=text, warning=True), hooks)
     steps = _steps_to_resume(options, record, state, corpus, hooks)
     note_tracked(directory)
@@ -71,12 +74,25 @@ def saved_options(path: Path, changes: Mapping[str, Any] | None = None) -> RunOp
     """
     values = RunDirectory.open(path).read_run()["options"]
     open_ended = {"out": str(path), "steps": None, "tokens": None, "minutes": None, "train": {"pause_after_steps": 0}}
-    return run_options(plain.merge(plain.merge(values, open_ended), changes or {}))
+    return settled_options(plain.merge(plain.merge(values, open_ended), changes or {}))
 
 
-def _restore(state: TrainState, directory: RunDirectory) -> list[str]:
-    """Brings the state to the last whole checkpoint, if there is any; returns warnings."""
+def _first_model(config: ModelConfig, options: RunOptions, directory: RunDirectory, record: Mapping[str, Any]) -> GPT:
+    """Returns the model that the checkpoint is laid over: where only adapters learn, the frozen one beside it."""
+    if options.adapters is None:
+        return build(config, options.train.seed)
+    model = read_base(directory.path, config, record["init_from"]["base"])
+    add_lora(model, options.adapters, options.train.seed)
+    return model
+
+
+def _restore(state: TrainState, directory: RunDirectory, *, starts_over: bool) -> list[str]:
+    """Brings the state to the last whole checkpoint; returns warnings. Without any, drawn weights may start over."""
     if not saved_steps(directory):
+        if not starts_over:
+            raise CheckpointError(
+                f"{directory.path} ended before it had saved the model it starts from.", "Start it again as before."
+            )
         return []
     snapshot, warnings = load_snapshot(directory)
     state.restore(snapshot)
@@ -111,7 +127,7 @@ def _steps_to_resume(
 
 def _check_unchanged(options: RunOptions, saved: RunOptions) -> None:
     now, before = plain.to_mapping(options), plain.to_mapping(saved)
-    for name in (*_FIXED, *(f"train.{name}" for name in _FIXED_TRAINING)):
+    for name in (*_FIXED, *_FIXED_TABLES, *(f"train.{name}" for name in _FIXED_TRAINING)):
         value, old = _value_at(now, name), _value_at(before, name)
         if isinstance(value, dict):  # a table of options: name the one that differs
             part = next((part for part in value if value[part] != old[part]), "")

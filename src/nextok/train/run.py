@@ -18,7 +18,7 @@ from nextok import config as plain
 from nextok import machine, units
 from nextok.checkpoint import RunDirectory, read_metrics
 from nextok.corpus import MANIFEST_NAME, Batches, PreparedCorpus, PrepareProgress, open_corpus, prepare
-from nextok.errors import CorpusError, NonFiniteError
+from nextok.errors import CorpusError, NonFiniteError, TokenizerError
 from nextok.interop import write_description
 from nextok.model import GPT, build
 from nextok.spec import ModelConfig, count
@@ -31,10 +31,12 @@ from nextok.train.doctor import Doctor, ended_by
 from nextok.train.events import Hook, Message, emit
 from nextok.train.interrupt import Interrupts
 from nextok.train.loop import Setting, train
+from nextok.train.lora import add_lora, trained_parameters
 from nextok.train.objective import choose_objective, resolve_precision
 from nextok.train.optim import Optimizer
 from nextok.train.preflight import check_run, warnings_before
 from nextok.train.recorders import Recorder
+from nextok.train.source import Source, open_source, take_weights, write_base
 from nextok.train.state import TrainState
 from nextok.train.step import micro_batches
 from nextok.train.symptoms import Case
@@ -73,6 +75,8 @@ class Job:
     steps: int
     corpus: PreparedCorpus
     state: TrainState
+    starts_from_model: bool = False
+    """Whether its first weights were not drawn, but come from a model."""
 
 
 def run(
@@ -83,7 +87,7 @@ def run(
     hooks: Sequence[Hook] = (),
     on_prepare: OnPrepare | None = None,
 ) -> RunResult:
-    """Trains a new model into `options.out` and returns how it ended.
+    """Trains a new model, or one that exists further, into `options.out` and returns how it ended.
 
     Args:
         options: What the run is a function of.
@@ -100,26 +104,31 @@ def run(
     device = choose_device(options.train.device)
     check_trackers(options.train.track)
     use_threads(options.train.threads)
+    source = None if options.init_from is None else open_source(options, cache)
     directory = RunDirectory.create(options.out)
     with _removed_unless_started(directory):
-        options, corpus = _corpus(options, directory, cache, on_prepare)
+        options, corpus = _corpus(options, directory, cache, on_prepare, source)
         for text in _about_corpus(options, corpus, directory):
             emit(Message(text=text), hooks)
-        config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size)
+        config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size) if source is None else source.config
         check_run(corpus, config)
         options = with_precision(options, config, device)
         emit(Message(text=_model_line(config)), hooks)
-        model = build(config, options.train.seed).to(device)
+        model, origin = _first_model(config, options, directory, source)
+        frozen = sum(parameter.numel() for parameter in model.parameters()) - trained_parameters(model)
+        if frozen:
+            emit(Message(text=_adapter_line(model, frozen, options)), hooks)
+        model = model.to(device)
         length = length_of(options, model, corpus, hooks)
         options = replace(options, train=replace(options.train, eval_every_steps=length.eval_every_steps))
         written = write_description(directory.path, config, corpus.tokenizer)
-        directory.write_run(_record(options, command, config, length.steps, corpus, directory))
+        directory.write_run(_record(options, command, config, length.steps, corpus, directory) | origin)
     if written.reason:
         emit(Message(text=f"{written.reason} Only nextok will read this run.", warning=True), hooks)
-    for text in warnings_before(corpus, config, options.train, length.steps):
+    for text in warnings_before(corpus, config, options.train, length.steps, frozen=frozen):
         emit(Message(text=text, warning=True), hooks)
     state = new_state(model, options.train)
-    return train_job(Job(directory, options.train, length.steps, corpus, state), hooks)
+    return train_job(Job(directory, options.train, length.steps, corpus, state, source is not None), hooks)
 
 
 def with_precision(options: RunOptions, model: ModelConfig, device: torch.device) -> RunOptions:
@@ -152,6 +161,7 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
             validation=job.corpus.validation,
             tokenizer=job.corpus.tokenizer,
             objective=choose_objective(job.state.model, config, first, all_hooks),
+            starts_from_model=job.starts_from_model,
         )
         try:
             request = train(job.state, setting, all_hooks)
@@ -186,15 +196,20 @@ def _result(job: Job, stopped_by: str | None) -> RunResult:
 
 
 def _corpus(
-    options: RunOptions, directory: RunDirectory, cache: Path, on_prepare: OnPrepare | None
+    options: RunOptions, directory: RunDirectory, cache: Path, on_prepare: OnPrepare | None, source: Source | None
 ) -> tuple[RunOptions, PreparedCorpus]:
     """Returns the corpus, and the options with the tokenizer and the reading that really made it."""
     if len(options.sources) == 1 and (Path(options.sources[0]) / MANIFEST_NAME).is_file():
         corpus = open_corpus(Path(options.sources[0]))
+        if source is not None and corpus.tokenizer.fingerprint != source.tokenizer.fingerprint:
+            raise TokenizerError(
+                f"The prepared corpus {corpus.folder} has another tokenizer than {options.init_from}.",
+                "Name the text itself, or prepare it with the tokenizer of the model.",
+            )
         return replace(options, tokenizer=corpus.manifest.tokenizer, corpus=corpus.manifest.config), corpus
     corpus = prepare(
         options.sources,
-        tokenizer=options.tokenizer,
+        tokenizer=options.tokenizer if source is None else source.tokenizer,
         out=directory.corpus,
         config=options.corpus,
         cache=cache,
@@ -207,7 +222,7 @@ def _about_corpus(options: RunOptions, corpus: PreparedCorpus, directory: RunDir
     """Says what the user may not expect of the corpus."""
     if corpus.folder != directory.corpus:
         return [f"Using the prepared corpus {corpus.folder} with its own tokenizer, {options.tokenizer}."]
-    asked = parse_choice(options.tokenizer).vocab_size
+    asked = None if options.init_from else parse_choice(options.tokenizer).vocab_size
     if asked and corpus.tokenizer.vocab_size < asked:
         return [f"The text has pairs for a vocabulary of {corpus.tokenizer.vocab_size:,}, not for {asked:,}."]
     return []
@@ -245,6 +260,20 @@ def length_of(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Se
         slow = f"One evaluation takes {units.format_seconds(measured.eval_seconds)} of them"
         emit(Message(text=f"{slow}: a smaller --val-fraction leaves more for training.", warning=True), hooks)
     return length
+
+
+def _first_model(
+    config: ModelConfig, options: RunOptions, directory: RunDirectory, source: Source | None
+) -> tuple[GPT, dict[str, Any]]:
+    """Returns the model before its first step, and what run.json says of where it comes from."""
+    if source is None:
+        return build(config, options.train.seed), {}
+    model, fingerprint = take_weights(source)
+    about = {"path": str(options.init_from), "weights": fingerprint, "tokenizer": source.tokenizer.fingerprint}
+    if options.adapters is not None:
+        about["base"] = write_base(directory.path, model)
+        add_lora(model, options.adapters, options.train.seed)
+    return model, {"init_from": about}
 
 
 def _record(
@@ -286,4 +315,13 @@ def _model_line(config: ModelConfig) -> str:
     return (
         f"{units.format_count(numbers.parameters)} parameters: {config.n_layers} layers, width {config.d_model}, "
         f"{config.n_heads} heads, context {config.context}, vocabulary {config.vocab_size:,}"
+    )
+
+
+def _adapter_line(model: GPT, frozen: int, options: RunOptions) -> str:
+    trained = trained_parameters(model)
+    share = 100 * trained / (trained + frozen)
+    return (
+        f"Adapters of rank {options.lora}: {trained:,} parameters are trained ({share:.2g} % of all), "
+        f"{frozen:,} stay as they are."
     )

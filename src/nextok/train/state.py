@@ -1,4 +1,4 @@
-"""What a run is at one moment, to disk and back: weights, optimizer, position and the best loss so far.
+"""What a run is at one moment, to disk and back: trained weights, optimizer, position and the best loss so far.
 
 No generator is stored: order, dropout and samples are functions of the seed and the position (`nextok.rng`).
 """
@@ -36,7 +36,7 @@ class TrainState:
 
     def to_snapshot(self) -> Snapshot:
         """Returns everything needed to go on from here."""
-        arrays = {"weights": weight_arrays(self.model), "optimizer": self.optimizer.arrays()}
+        arrays = {"weights": weight_arrays(self.model, trained=True), "optimizer": self.optimizer.arrays()}
         if self.average is not None:
             arrays["average"] = self.average.arrays()
         return Snapshot(
@@ -56,7 +56,7 @@ class TrainState:
         Raises:
             CheckpointError: if the snapshot is of another model.
         """
-        load_weights(self.model, snapshot.arrays["weights"])
+        load_weights(self.model, snapshot.arrays["weights"], trained=True)
         updates = int(snapshot.state["updates"])
         self.optimizer.load(snapshot.arrays["optimizer"], updates)
         if self.average is not None:
