@@ -20,7 +20,7 @@ class TrainConfig:
     batch_size: int = 12
     """Sequences a step, over all micro-batches and processes; at least 1. Source: nanoGPT's CPU flags."""
     micro_batch_size: int = 0
-    """Sequences a forward pass; gradients of several are accumulated. 0: the whole batch at once."""
+    """Sequences a forward pass of a process; gradients of several are accumulated. 0: its whole share at once."""
     lr: float = 1e-3
     """Peak learning rate, reached at the end of the warm-up; above 0. The recipe says; lower it where a loss jumps."""
     min_lr_fraction: float = 0.1
@@ -45,6 +45,9 @@ class TrainConfig:
     """bf16: matrix products in bfloat16, weights and optimizer in float32. On a CPU it gains little: measure it."""
     compile: bool = False
     """Compile the model with torch.compile; where that fails the run says so and goes on without."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """With several processes: ddp, each holds the whole model; fsdp, each a share of weights, gradients and optimizer
+    state, which takes less memory and more traffic. The losses are the same."""
     device: str = "auto"
     """`cpu`, `cuda`, `mps`, or the best there is."""
     threads: int = 0

@@ -37,9 +37,14 @@ def _has_device(kind: str, index: str) -> bool:
     return index.isdecimal() and int(index) < (torch.cuda.device_count() if kind == "cuda" else 1)
 
 
-def use_threads(threads: int) -> None:
-    """Sets torch's threads; 0: one a usable core, which a quota may make fewer than the machine has."""
-    torch.set_num_threads(threads or machine.usable_cores())
+def use_threads(threads: int, sharing: int = 1) -> None:
+    """Sets torch's threads; 0: one a usable core, which a quota may make fewer than the machine has.
+
+    Args:
+        threads: How many.
+        sharing: Processes on this machine that train together; without a number each gets its part of the cores.
+    """
+    torch.set_num_threads(threads or max(1, machine.usable_cores() // sharing))
 
 
 def choose_forward(model: GPT, config: TrainConfig, batch: Batch, hooks: Sequence[Hook]) -> Forward:

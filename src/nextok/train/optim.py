@@ -4,15 +4,14 @@ Matrices and embeddings decay; biases, norm weights and other vectors do not, si
 they are there for.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
-from nextok.errors import CheckpointError
+from nextok.checkpoint import Arrays
 from nextok.train.config import TrainConfig
+from nextok.train.sharded import fill
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -30,24 +29,30 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
     )
 
 
-def optimizer_arrays(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, NDArray[np.float32]]:
-    """Returns the moments of every parameter as `NAME/exp_avg`, `NAME/exp_avg_sq`; empty before the first step."""
-    arrays: dict[str, NDArray[np.float32]] = {}
+def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Returns the moments of every parameter as `NAME/exp_avg`, `NAME/exp_avg_sq`; empty before the first step.
+
+    They are the optimizer's own; where the model is cut over processes, so are they.
+    """
+    tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         state = optimizer.state.get(parameter, {})
-        arrays |= {f"{name}/{moment}": state[moment].cpu().numpy() for moment in _MOMENTS if moment in state}
-    return arrays
+        tensors |= {f"{name}/{moment}": state[moment] for moment in _MOMENTS if moment in state}
+    return tensors
 
 
-def load_optimizer(
-    model: nn.Module, optimizer: torch.optim.Optimizer, arrays: Mapping[str, NDArray[np.float32]], updates: int
-) -> None:
-    """Gives every parameter its moments back.
+def optimizer_arrays(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, NDArray[np.float32]]:
+    """Returns the same as arrays; the model must not be cut."""
+    return {name: tensor.cpu().numpy() for name, tensor in optimizer_tensors(model, optimizer).items()}
+
+
+def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, arrays: Arrays, updates: int) -> None:
+    """Gives every parameter its moments back, or the rows of them that this process holds.
 
     Args:
         model: Whose parameters the optimizer holds.
         optimizer: A fresh one.
-        arrays: From `optimizer_arrays`.
+        arrays: From `optimizer_arrays`, whole or in pieces.
         updates: How often the optimizer had stepped, for Adam's bias correction.
 
     Raises:
@@ -56,12 +61,7 @@ def load_optimizer(
     if updates == 0:
         return
     for name, parameter in model.named_parameters():
-        missing = [moment for moment in _MOMENTS if f"{name}/{moment}" not in arrays]
-        if missing:
-            raise CheckpointError(f"The checkpoint has no {missing[0]} of {name}.", "Resume from another checkpoint.")
-        moments = {moment: torch.from_numpy(np.array(arrays[f"{name}/{moment}"])) for moment in _MOMENTS}
-        device = parameter.device
-        optimizer.state[parameter] = {
-            "step": torch.tensor(float(updates), device=device),
-            **{moment: value.to(device) for moment, value in moments.items()},
-        }
+        moments = {moment: torch.empty_like(parameter, requires_grad=False) for moment in _MOMENTS}
+        for moment, tensor in moments.items():
+            fill(tensor, arrays, f"{name}/{moment}")
+        optimizer.state[parameter] = {"step": torch.tensor(float(updates), device=parameter.device), **moments}

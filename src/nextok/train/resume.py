@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nextok import config as plain
-from nextok.checkpoint import MetricsLog, RunDirectory, keep_samples_through, load_snapshot, saved_steps
+from nextok.checkpoint import MetricsLog, RunDirectory, keep_samples_through, saved_steps
 from nextok.corpus import PreparedCorpus, open_corpus
 from nextok.errors import CheckpointError, ConfigError
 from nextok.model import build
@@ -17,9 +17,12 @@ from nextok.spec import ModelConfig
 from nextok.train.config import RunOptions, run_options
 from nextok.train.device import choose_device, use_threads
 from nextok.train.events import Hook, Message, emit
+from nextok.train.gradients import distribute
 from nextok.train.optim import make_optimizer
 from nextok.train.preflight import check_run
+from nextok.train.processes import ALONE, Processes
 from nextok.train.run import Job, RunResult, corpus_identity, length_of, train_job
+from nextok.train.saving import restore_state
 from nextok.train.state import TrainState
 
 # What a resumed run may not change, since what was learned so far depends on it.
@@ -27,35 +30,40 @@ _FIXED = ("sources", "preset", "recipe", "tokenizer", "model", "corpus")
 _FIXED_TRAINING = ("seed", "batch_size")
 
 
-def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
+def resume(options: RunOptions, *, hooks: Sequence[Hook] = (), processes: Processes = ALONE) -> RunResult:
     """Goes on with the run at `options.out` from its last whole checkpoint, and returns how it ended.
 
-    With the options it was started with, the result is that of a run never stopped, to the bit on a CPU. A run that
-    ended before its first checkpoint starts over.
+    With the options it was started with and as many processes, the result is that of a run never stopped, to the bit on
+    a CPU; with more or fewer, up to rounding. A run that ended before its first checkpoint starts over.
 
     Raises:
         ConfigError: if an option was changed that the past depends on, or the length asked for is already behind.
         CheckpointError: if there is no run, its corpus is another one, or none of its checkpoints is whole.
     """
-    device = choose_device(options.train.device)
+    processes.check_batch(options.train.batch_size)
+    device = processes.connect(choose_device(options.train.device))
+    hooks = hooks if processes.leads else ()
     directory = RunDirectory.open(options.out)
     record = directory.read_run()
     _check_unchanged(options, saved_options(options.out))
-    use_threads(options.train.threads)
+    use_threads(options.train.threads, processes.local_world)
     corpus = _corpus_of(record, directory)
     config = plain.from_mapping(ModelConfig, record["model"], "model")
     check_run(corpus, config)
     model = build(config, options.train.seed).to(device)
+    gradients = distribute(model, options.train, processes)
     state = TrainState(model=model, optimizer=make_optimizer(model, options.train))
-    for text in _restore(state, directory):
-        emit(Message(text=text, warning=True), hooks)
-    steps = _steps_to_resume(options, record, state, corpus, hooks)
-    MetricsLog(directory.metrics).keep_through(state.step)
-    keep_samples_through(directory.samples, state.step)
-    directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
+    if processes.from_leader(bool(saved_steps(directory))):
+        for text in restore_state(state, directory, processes):
+            emit(Message(text=text, warning=True), hooks)
+    steps = _steps_to_resume(options, record, state, corpus, hooks, processes)
+    if processes.leads:
+        MetricsLog(directory.metrics).keep_through(state.step)
+        keep_samples_through(directory.samples, state.step)
+        directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
     done = "It is finished; --steps makes it longer." if state.step >= steps else ""
     emit(Message(text=f"Resumed at step {state.step:,} of {steps:,}. {done}".rstrip()), hooks)
-    return train_job(Job(directory, options.train, steps, corpus, state), hooks)
+    return train_job(Job(directory, options.train, steps, corpus, state, gradients), hooks)
 
 
 def saved_options(path: Path, changes: Mapping[str, Any] | None = None) -> RunOptions:
@@ -68,15 +76,6 @@ def saved_options(path: Path, changes: Mapping[str, Any] | None = None) -> RunOp
     values = RunDirectory.open(path).read_run()["options"]
     open_ended = {"out": str(path), "steps": None, "tokens": None, "minutes": None, "train": {"pause_after_steps": 0}}
     return run_options(plain.merge(plain.merge(values, open_ended), changes or {}))
-
-
-def _restore(state: TrainState, directory: RunDirectory) -> list[str]:
-    """Brings the state to the last whole checkpoint, if there is any; returns warnings."""
-    if not saved_steps(directory):
-        return []
-    snapshot, warnings = load_snapshot(directory)
-    state.restore(snapshot)
-    return warnings
 
 
 def _corpus_of(record: Mapping[str, Any], directory: RunDirectory) -> PreparedCorpus:
@@ -94,12 +93,19 @@ def _corpus_of(record: Mapping[str, Any], directory: RunDirectory) -> PreparedCo
 
 
 def _steps_to_resume(
-    options: RunOptions, record: Mapping[str, Any], state: TrainState, corpus: PreparedCorpus, hooks: Sequence[Hook]
+    options: RunOptions,
+    record: Mapping[str, Any],
+    state: TrainState,
+    corpus: PreparedCorpus,
+    hooks: Sequence[Hook],
+    processes: Processes,
 ) -> int:
     """Returns the whole length of a resumed run: as before, or a new one; minutes are those still to come."""
     if all(length is None for length in (options.steps, options.tokens, options.minutes)):
         return int(record["steps"])
-    asked = length_of(options, state.model, corpus, hooks).steps + (state.step if options.minutes is not None else 0)
+    asked = length_of(options, state.model, corpus, hooks, processes).steps + (
+        state.step if options.minutes is not None else 0
+    )
     if asked < state.step:
         raise ConfigError(f"The run already has {state.step:,} steps, more than the {asked:,} asked for.")
     return asked

@@ -6,8 +6,8 @@ vocabulary, the folder. `run.json` is written once the run is sure to start; fro
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,12 @@ from nextok.train.calibrate import Length, calibrate
 from nextok.train.config import RunOptions, TrainConfig, recipe_steps
 from nextok.train.device import choose_device, choose_forward, use_threads
 from nextok.train.events import Hook, Message, emit
+from nextok.train.gradients import Gradients, distribute
 from nextok.train.interrupt import Interrupts
 from nextok.train.loop import Setting, train
 from nextok.train.optim import make_optimizer
 from nextok.train.preflight import check_run, warnings_before
+from nextok.train.processes import ALONE, Processes
 from nextok.train.recorders import Recorder
 from nextok.train.state import TrainState
 from nextok.train.step import micro_batches
@@ -66,6 +68,8 @@ class Job:
     steps: int
     corpus: PreparedCorpus
     state: TrainState
+    gradients: Gradients = Gradients()
+    """How those of several processes add up."""
 
 
 def run(
@@ -75,6 +79,7 @@ def run(
     command: str = "",
     hooks: Sequence[Hook] = (),
     on_prepare: OnPrepare | None = None,
+    processes: Processes = ALONE,
 ) -> RunResult:
     """Trains a new model into `options.out` and returns how it ended.
 
@@ -82,45 +87,51 @@ def run(
         options: What the run is a function of.
         cache: Folder for downloads that a named corpus or tokenizer needs.
         command: What the user typed, to keep with the run.
-        hooks: Get every event; see `nextok.train.events`.
+        hooks: Get every event, in the leading process; see `nextok.train.events`.
         on_prepare: Gets the progress of reading and tokenising the corpus.
+        processes: Those that train together, from `joined`; all call this with the same options.
 
     Raises:
         NextokError: in one of its kinds; before the first step unless a number or the disk fails.
     """
     if not options.sources:
         raise CorpusError("Nothing to train on was named.", "Name files, folders, or python-stdlib.")
-    device = choose_device(options.train.device)
-    use_threads(options.train.threads)
-    directory = RunDirectory.create(options.out)
-    with _removed_unless_started(directory):
-        options, corpus = _corpus(options, directory, cache, on_prepare)
+    processes.check_batch(options.train.batch_size)
+    device = processes.connect(choose_device(options.train.device))
+    use_threads(options.train.threads, processes.local_world)
+    hooks = hooks if processes.leads else ()
+    directory = RunDirectory.create(options.out) if processes.leads else RunDirectory(options.out)
+    with _removed_unless_started(directory) if processes.leads else nullcontext():
+        options, corpus = _corpus(options, directory, cache, on_prepare, processes)
         for text in _about_corpus(options, corpus, directory):
             emit(Message(text=text), hooks)
         config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size)
         check_run(corpus, config)
         emit(Message(text=_model_line(config)), hooks)
         model = build(config, options.train.seed).to(device)
-        length = length_of(options, model, corpus, hooks)
+        length = length_of(options, model, corpus, hooks, processes)
         options = replace(options, train=replace(options.train, eval_every_steps=length.eval_every_steps))
-        written = write_description(directory.path, config, corpus.tokenizer)
-        directory.write_run(_record(options, command, config, length.steps, corpus, directory))
-    if written.reason:
-        emit(Message(text=f"{written.reason} Only nextok will read this run.", warning=True), hooks)
+        if processes.leads:
+            written = write_description(directory.path, config, corpus.tokenizer)
+            directory.write_run(_record(options, command, config, length.steps, corpus, directory))
+            if written.reason:
+                emit(Message(text=f"{written.reason} Only nextok will read this run.", warning=True), hooks)
     for text in warnings_before(corpus, config, options.train, length.steps):
         emit(Message(text=text, warning=True), hooks)
+    gradients = distribute(model, options.train, processes)
     state = TrainState(model=model, optimizer=make_optimizer(model, options.train))
-    return train_job(Job(directory, options.train, length.steps, corpus, state), hooks)
+    return train_job(Job(directory, options.train, length.steps, corpus, state, gradients), hooks)
 
 
 def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
     """Trains to the end or to the first request to stop, with records kept and signals heard."""
-    recorder = Recorder(job.run)
+    processes = job.gradients.processes
+    recorders = [Recorder(job.run)] if processes.leads else []
     config = job.config
     batches = Batches(job.corpus.train, job.state.model.config.context, config.seed)
-    first = micro_batches(batches, 0, config)[0]
-    with Interrupts() as interrupts:
-        all_hooks: list[Hook] = [recorder, interrupts, *hooks]
+    first = micro_batches(batches, 0, config, processes)[0]
+    with Interrupts(repeats=processes.store is not None) as interrupts:
+        all_hooks: list[Hook] = [*recorders, interrupts, *hooks]
         setting = Setting(
             run=job.run,
             config=config,
@@ -129,16 +140,18 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
             validation=job.corpus.validation,
             tokenizer=job.corpus.tokenizer,
             forward=choose_forward(job.state.model, config, first, all_hooks),
+            gradients=job.gradients,
         )
         try:
             request = train(job.state, setting, all_hooks)
         finally:
-            recorder.plot()
+            for recorder in recorders:
+                recorder.plot()
     return _result(job, " and ".join(request.reasons) or None)
 
 
 def _result(job: Job, stopped_by: str | None) -> RunResult:
-    records = read_metrics(job.run.metrics)
+    records = read_metrics(job.run.metrics) if job.gradients.processes.leads else []
     state = job.state
 
     def last(name: str) -> Any:
@@ -160,12 +173,19 @@ def _result(job: Job, stopped_by: str | None) -> RunResult:
 
 
 def _corpus(
-    options: RunOptions, directory: RunDirectory, cache: Path, on_prepare: OnPrepare | None
+    options: RunOptions,
+    directory: RunDirectory,
+    cache: Path,
+    on_prepare: OnPrepare | None,
+    processes: Processes,
 ) -> tuple[RunOptions, PreparedCorpus]:
     """Returns the corpus, and the options with the tokenizer and the reading that really made it."""
     if len(options.sources) == 1 and (Path(options.sources[0]) / MANIFEST_NAME).is_file():
         corpus = open_corpus(Path(options.sources[0]))
         return replace(options, tokenizer=corpus.manifest.tokenizer, corpus=corpus.manifest.config), corpus
+    if not processes.leads:
+        processes.wait_for("corpus")
+        return options, open_corpus(directory.corpus)
     corpus = prepare(
         options.sources,
         tokenizer=options.tokenizer,
@@ -174,6 +194,7 @@ def _corpus(
         cache=cache,
         on_progress=on_prepare,
     )
+    processes.announce("corpus")
     return options, corpus
 
 
@@ -197,7 +218,9 @@ def corpus_identity(corpus: PreparedCorpus) -> dict[str, Any]:
     }
 
 
-def length_of(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Sequence[Hook]) -> Length:
+def length_of(
+    options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Sequence[Hook], processes: Processes = ALONE
+) -> Length:
     """Returns the length that the options say; minutes are measured on this machine."""
     config = options.train
     if options.minutes is None:
@@ -211,8 +234,8 @@ def length_of(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Se
     emit(Message(text="Measuring this machine for a few seconds."), hooks)
     budget_s = 60 * options.minutes
     batches = Batches(corpus.train, model.config.context, config.seed)
-    measured = calibrate(model, batches, corpus.validation, config, budget_s)
-    length = measured.length_of(budget_s, config.eval_every_steps)
+    measured = calibrate(model, batches, corpus.validation, config, budget_s, processes)
+    length = Length(**processes.from_leader(asdict(measured.length_of(budget_s, config.eval_every_steps))))
     step_ms = 1000 * measured.step_seconds
     emit(Message(text=f"{length.steps:,} steps of {step_ms:.0f} ms fit into {options.minutes:g} minutes here."), hooks)
     if measured.eval_seconds > budget_s / 4:

@@ -4,12 +4,14 @@ No generator is stored: order, dropout and samples are functions of the seed and
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from nextok.checkpoint import Snapshot
 from nextok.model import GPT, load_weights, weight_arrays
 from nextok.train.optim import load_optimizer, optimizer_arrays
+from nextok.train.sharded import fill, is_sharded
 
 
 @dataclass(kw_only=True, slots=True)
@@ -29,17 +31,21 @@ class TrainState:
     """Time spent in the loop, over all its sittings."""
 
     def to_snapshot(self) -> Snapshot:
-        """Returns everything needed to go on from here."""
+        """Returns everything needed to go on from here; of a model cut over processes, see `saving.py`."""
         return Snapshot(
             step=self.step,
             arrays={"weights": weight_arrays(self.model), "optimizer": optimizer_arrays(self.model, self.optimizer)},
-            state={
-                "updates": self.updates,
-                "best_loss": self.best_loss,
-                "best_step": self.best_step,
-                "seconds": self.seconds,
-            },
+            state=self.values(),
         )
+
+    def values(self) -> dict[str, Any]:
+        """Returns what is not an array."""
+        return {
+            "updates": self.updates,
+            "best_loss": self.best_loss,
+            "best_step": self.best_step,
+            "seconds": self.seconds,
+        }
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes back to where the snapshot was taken.
@@ -47,7 +53,11 @@ class TrainState:
         Raises:
             CheckpointError: if the snapshot is of another model.
         """
-        load_weights(self.model, snapshot.arrays["weights"])
+        if is_sharded(self.model):
+            for name, parameter in self.model.named_parameters():
+                fill(parameter, snapshot.arrays["weights"], name)
+        else:
+            load_weights(self.model, snapshot.arrays["weights"])
         updates = int(snapshot.state["updates"])
         load_optimizer(self.model, self.optimizer, snapshot.arrays["optimizer"], updates)
         self.step, self.updates = snapshot.step, updates

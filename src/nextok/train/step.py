@@ -18,6 +18,9 @@ from nextok.corpus import Batch, Batches
 from nextok.errors import NonFiniteError
 from nextok.model import GPT, IGNORED, next_token_loss
 from nextok.train.config import TrainConfig
+from nextok.train.gradients import Gradients
+from nextok.train.processes import ALONE, Processes
+from nextok.train.sharded import whole
 
 Forward = Callable[[Tensor], Tensor]
 
@@ -34,11 +37,19 @@ class StepResult:
     """Whether both are numbers; otherwise nothing was changed."""
 
 
-def micro_batches(batches: Batches, first_sample: int, config: TrainConfig) -> list[Batch]:
-    """Returns the batch that starts at this sample, in pieces of at most `micro_batch_size` sequences."""
-    size = config.micro_batch_size or config.batch_size
-    offsets = range(0, config.batch_size, size)
-    return [batches.batch(first_sample + at, min(size, config.batch_size - at)) for at in offsets]
+_ALONE = Gradients()
+
+
+def micro_batches(
+    batches: Batches, first_sample: int, config: TrainConfig, processes: Processes = ALONE
+) -> list[Batch]:
+    """Returns this process's share of the batch that starts at this sample, in pieces of `micro_batch_size` or less.
+
+    The shares are consecutive: joined in the order of the processes they are the batch, however many there are.
+    """
+    begin, count = processes.share(config.batch_size)
+    size = config.micro_batch_size or count
+    return [batches.batch(first_sample + begin + at, min(size, count - at)) for at in range(0, count, size)]
 
 
 def train_step(
@@ -50,6 +61,7 @@ def train_step(
     lr: float,
     first_sample: int,
     config: TrainConfig,
+    gradients: Gradients = _ALONE,
 ) -> StepResult:
     """Changes the weights by one step and returns what was measured.
 
@@ -61,9 +73,10 @@ def train_step(
         lr: Learning rate of this step.
         first_sample: Position of the batch in the run; with the seed it decides dropout.
         config: Clipping, precision and seed.
+        gradients: How they are added up over processes; the batch is then this one's share.
     """
-    loss = _accumulate(model, forward, batch, first_sample, config)
-    grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip or math.inf).item()
+    loss = _accumulate(model, forward, batch, first_sample, config, gradients)
+    grad_norm = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip or math.inf)).item()
     finite = math.isfinite(loss) and math.isfinite(grad_norm)
     if finite:
         for group in optimizer.param_groups:
@@ -86,20 +99,28 @@ def non_finite_error(result: StepResult, step: int, first_sample: int, batch: Se
     )
 
 
-def _accumulate(model: GPT, forward: Forward, batch: Sequence[Batch], first_sample: int, config: TrainConfig) -> float:
-    """Adds up the gradients of the batch and returns its mean loss."""
+def _accumulate(
+    model: GPT,
+    forward: Forward,
+    batch: Sequence[Batch],
+    first_sample: int,
+    config: TrainConfig,
+    gradients: Gradients,
+) -> float:
+    """Adds up the gradients of the batch, over all processes, and returns its mean loss."""
     device = next(model.parameters()).device
-    valid = max(1, sum(int((piece.targets_BT != IGNORED).sum()) for piece in batch))
-    total, sample = 0.0, first_sample
+    processes = gradients.processes
+    valid = max(1, processes.total(sum(int((piece.targets_BT != IGNORED).sum()) for piece in batch)))
+    total, sample = 0.0, first_sample + processes.share(config.batch_size)[0]
     for piece in batch:
         stream = _dropout_stream(config.seed, sample) if model.config.dropout else nullcontext()
         with stream, autocast(device, config.precision):
             logits_BTV = forward(torch.from_numpy(piece.inputs_BT).to(device))
             loss = next_token_loss(logits_BTV, torch.from_numpy(piece.targets_BT).to(device), reduction="sum") / valid
-        loss.backward()
+        gradients.backward(loss, last=piece is batch[-1])
         total += loss.item()
         sample += len(piece.starts_B)
-    return total
+    return processes.total(total)
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
