@@ -61,7 +61,7 @@ def test_missing_moment_is_named() -> None:
     model, optimizer = stepped(1)
     arrays = optimizer_arrays(model, optimizer)
     del arrays["head.weight/exp_avg_sq"]
-    with pytest.raises(CheckpointError, match=r"no exp_avg_sq of head\.weight"):
+    with pytest.raises(CheckpointError, match=r"no head\.weight/exp_avg_sq"):
         load_optimizer(model, optimizer, arrays, updates=1)
 
 
