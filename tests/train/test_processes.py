@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -176,6 +179,24 @@ def test_minutes_are_measured_together(arguments: Callable, tmp_path: Path) -> N
     ended = run_together([*command, "--minutes=0.02", "--json"], 2, tmp_path / "log")
     assert [each.code for each in ended] == [0, 0], ended
     assert json.loads(ended[0].out)["step"] == RunDirectory(tmp_path / "run").read_run()["steps"]
+
+
+@pytest.mark.slow
+def test_torchrun_itself_starts_and_stops_it(arguments: Callable, tmp_path: Path) -> None:
+    out = tmp_path / "my run é"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "nextok"]
+    with (tmp_path / "printed").open("w", encoding="utf-8") as printed:
+        started = subprocess.Popen([*torchrun, *arguments(out, steps=100_000)], stdout=printed, stderr=printed)
+        log = RunDirectory(out).metrics
+        deadline = time.monotonic() + 60
+        while not (log.is_file() and len(read_metrics(log)) > 2) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        started.send_signal(signal.SIGTERM)
+        started.wait(60)
+    text = (tmp_path / "printed").read_text(encoding="utf-8")
+    assert f"Stopping after step {load_snapshot(RunDirectory(out))[0].step:,} (SIGTERM): saving." in text
+    bad = subprocess.run([*torchrun, "train", "nowhere.txt", f"--out={tmp_path / 'b'}"], capture_output=True, text=True)
+    assert bad.stderr.count("nextok: There is no file") == 1
 
 
 # --- one process by itself

@@ -179,10 +179,17 @@ def _met(environment: Mapping[str, str]) -> Processes:
 
 
 def _leave_together(processes: Processes) -> None:
-    assert processes.store is not None
-    if processes.store.add("nextok/leaving", 1) == processes.world:
+    store = processes.store
+    assert store is not None
+    if store.add("nextok/leaving", 1) == processes.world:
         processes.announce("left")
     processes.wait_for("left")
+    if not processes.leads:
+        store.add("nextok/gone", 1)
+        return
+    deadline = time.monotonic() + _GRACE_S  # without torchrun the store is this process's, and goes with it
+    while store.add("nextok/gone", 0) < processes.world - 1 and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
 
 
 def _end_all(processes: Processes, error: BaseException) -> None:
