@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-slow test-interop lint format check bench docs report clean
+.PHONY: help quickstart test test-slow test-interop lint format check bench gpu-check docs report clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ bench: $(VENV)/.for-bench  ## measure start-up, sampling, training and decoding 
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/decode.py
+
+gpu-check: $(VENV)/.for-use  ## check and time training on the GPU at hand; without one, say so
+	$(BIN)/python benchmarks/gpu_check.py
 
 docs: $(VENV)/.for-docs  ## build the documentation site into site/
 	$(BIN)/mkdocs build --strict

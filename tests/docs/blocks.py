@@ -17,6 +17,7 @@ NOT_RUN = {
     "make format": "rewrites the files under test",
     "make report": "runs this test",
     "make test-interop": "builds an environment with other programs",
+    "make gpu-check": "needs a GPU; tests/benchmark/test_gpu_check.py runs it on the CPU",
 }
 
 # Commands whose length is cut down for the test; nothing else about them changes.

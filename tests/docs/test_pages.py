@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from crew import run_together
 from nextok.cli.main import main
 from nextok.train import run_options
 
 from .blocks import NOT_RUN, PAGES, ROOT, Block, blocks_of, commands_of, reason_not_to_run, shortened
 
-LANGUAGES = {"bash", "console", "python", "toml", "text"}
+LANGUAGES = {"bash", "console", "python", "toml", "text", "sh", "yaml"}
 
 
 @pytest.fixture
@@ -28,6 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_command(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     """Runs a nextok command in this process and returns what it printed."""
     verb, *arguments = shlex.split(command)
+    if verb == "torchrun":
+        return run_torchrun(arguments)
     assert verb == "nextok", f"{command!r} is neither run nor listed in NOT_RUN"
     try:
         code = main(arguments)
@@ -37,6 +40,16 @@ def run_command(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     assert code in (0, 2), f"{command} ended with {code}: {err}"
     assert code == 0 or "--out runs/odd" in command, f"{command} was refused: {err}"
     return out + err
+
+
+def run_torchrun(arguments: list[str]) -> str:
+    """Runs a nextok command in several processes, as torchrun would, and returns what the first one printed."""
+    count = next(each.removeprefix("--nproc-per-node=") for each in arguments if each.startswith("--nproc-per-node="))
+    start = arguments.index("-m")
+    assert arguments[start + 1] == "nextok" and start == 1, f"{arguments} is not run here"
+    ended = run_together([*arguments[start + 2 :], "--threads=1"], int(count), Path.cwd() / "printed")
+    assert all(each.code == 0 for each in ended), f"torchrun {shlex.join(arguments)}: {ended}"
+    return ended[0].out + ended[0].err
 
 
 def check_output(shown: str, printed: str, block: Block) -> None:

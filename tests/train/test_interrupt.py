@@ -50,3 +50,13 @@ def test_other_threads_leave_the_handlers_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_a_signal_passed_on_a_second_time_within_seconds_is_the_same_one() -> None:
+    with Interrupts(repeats=True) as interrupts:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupts(STEP) is not None
+        interrupts._received_at -= 10  # seconds later
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)

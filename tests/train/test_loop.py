@@ -68,11 +68,11 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches 5 and 6 make the loss infinite, as bad data or an overflow would."""
     honest = loop_module.train_step
 
-    def train_step(model, objective, optimizer, batch: list[Batch], *, lr, first_sample, config):  # type: ignore[no-untyped-def]
+    def train_step(model, objective, optimizer, batch: list[Batch], *, first_sample, config, **rest):  # type: ignore[no-untyped-def]
         if first_sample // config.batch_size in (5, 6):
             with model.replace({"embed": lambda x_BTD: x_BTD * float("inf")}):
-                return honest(model, objective, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
-        return honest(model, objective, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
+                return honest(model, objective, optimizer, batch, first_sample=first_sample, config=config, **rest)
+        return honest(model, objective, optimizer, batch, first_sample=first_sample, config=config, **rest)
 
     monkeypatch.setattr(loop_module, "train_step", train_step)
 

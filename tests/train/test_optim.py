@@ -108,8 +108,7 @@ def test_missing_mean_is_named(settings: TrainConfig, missing: str) -> None:
     _, optimizer = stepped(1, settings)
     arrays = optimizer.arrays()
     del arrays[missing]
-    name, kind = missing.rsplit("/", 1)
-    with pytest.raises(CheckpointError, match=rf"no {kind} of {name}\."):
+    with pytest.raises(CheckpointError, match=f"no {missing}"):
         optimizer.load(arrays, updates=1)
 
 

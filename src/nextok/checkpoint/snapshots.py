@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from nextok.checkpoint.pieces import JoinedArrays
 from nextok.checkpoint.rundir import SCHEMA, RunDirectory, read_record
 from nextok.checkpoint.weights import Arrays, read_weights, write_weights_to
 from nextok.errors import CheckpointError
@@ -21,6 +22,7 @@ from nextok.files import disk_errors, folder_atomically, remove_partials, sha256
 
 _FOLDER = re.compile(r"step-([0-9]{6,})(?:\.([0-9]+))?\Z")
 _FILE = re.compile(r"[A-Za-z0-9_-]+\.safetensors\Z")
+_OF_SEVERAL = re.compile(r"([A-Za-z0-9_]+)-[0-9]+-of-[0-9]+\Z")  # a file of pieces; see `nextok.checkpoint.pieces`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +37,19 @@ class Snapshot:
     """Plain values: schedule, streams, position. Tuples come back as lists, numbers that are not finite as None."""
 
 
-def save_snapshot(run: RunDirectory, snapshot: Snapshot, *, keep_last: int, best: bool) -> Path:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staged:
+    """Files that several processes have written for one snapshot, beside it."""
+
+    folder: Path
+    """Where they lie, on the file system of the run; named `STEM-00001-of-00004.safetensors`, by `write_pieces`."""
+    seals: Mapping[str, Mapping[str, object]]
+    """Size and SHA-256 by file name, from `write_pieces`."""
+
+
+def save_snapshot(
+    run: RunDirectory, snapshot: Snapshot, *, keep_last: int, best: bool, staged: Staged | None = None
+) -> Path:
     """Returns the folder the snapshot was saved to; LATEST names it afterwards.
 
     Args:
@@ -43,6 +57,7 @@ def save_snapshot(run: RunDirectory, snapshot: Snapshot, *, keep_last: int, best
         snapshot: What to save; the same content saved again at the same step adds nothing.
         keep_last: How many of the latest steps to keep, at least 1. The one BEST names is kept besides.
         best: Whether this is the best model so far; False where no evaluation has said so.
+        staged: Files of pieces that become part of it.
 
     Raises:
         DiskError: if it cannot be written; older snapshots and LATEST are unchanged.
@@ -51,7 +66,7 @@ def save_snapshot(run: RunDirectory, snapshot: Snapshot, *, keep_last: int, best
     with disk_errors(run.checkpoints):
         run.checkpoints.mkdir(parents=True, exist_ok=True)
     remove_partials(run.checkpoints)
-    folder = _write_folder(run.checkpoints, snapshot)
+    folder = _write_folder(run.checkpoints, snapshot, staged)
     write_text(run.checkpoints / "LATEST", folder.name + "\n")
     if best:
         write_text(run.checkpoints / "BEST", folder.name + "\n")
@@ -72,15 +87,35 @@ def load_snapshot(run: RunDirectory, which: Literal["latest", "best"] | int = "l
     Raises:
         CheckpointError: if no snapshot is whole, or if the step asked for was never saved.
     """
+    folder, warnings = find_snapshot(run, which)
+    return read_snapshot(folder), warnings
+
+
+def find_snapshot(run: RunDirectory, which: Literal["latest", "best"] | int = "latest") -> tuple[Path, list[str]]:
+    """Returns the folder that `load_snapshot` reads, every file of it checked, and its warnings.
+
+    Raises:
+        CheckpointError: if no snapshot is whole, or if the step asked for was never saved.
+    """
     folders, warnings = _in_order(run.checkpoints, which)
     for folder in folders:
         flaw = _flaw(folder)
         if not flaw:
-            return _read_folder(folder), [*warnings[:-1], *(f"{text} Using {folder.name}." for text in warnings[-1:])]
+            return folder, [*warnings[:-1], *(f"{text} Using {folder.name}." for text in warnings[-1:])]
         warnings.append(f"Checkpoint {folder.name} cannot be used: {flaw}")
     raise CheckpointError(
         " ".join([f"{run.path} has no whole checkpoint to resume from.", *warnings]), "Start the run again."
     )
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """Returns the snapshot of a folder that `find_snapshot` has found whole."""
+    record = _read_state(folder)
+    files: dict[str, list[Path]] = {}
+    for name in record["files"]:
+        files.setdefault(_stem(name), []).append(folder / name)
+    arrays = {stem: _arrays(paths) for stem, paths in files.items()}
+    return Snapshot(step=record["step"], arrays=arrays, state=record["state"])
 
 
 def saved_steps(run: RunDirectory) -> list[int]:
@@ -88,18 +123,19 @@ def saved_steps(run: RunDirectory) -> list[int]:
     return sorted({_order(folder)[0] for folder in _folders(run.checkpoints)})
 
 
-def _write_folder(checkpoints: Path, snapshot: Snapshot) -> Path:
+def _write_folder(checkpoints: Path, snapshot: Snapshot, staged: Staged | None) -> Path:
     """Returns the folder now holding the snapshot: a new one, or an older one with the same content."""
     earlier = [folder for folder in _folders(checkpoints) if _order(folder)[0] == snapshot.step]
     target = _free_folder(checkpoints, snapshot.step, earlier)
     with folder_atomically(target) as aside:
         files = {f"{stem}.safetensors": arrays for stem, arrays in snapshot.arrays.items()}
+        moved = _move_into(aside, staged)
         write_json(
             aside / "state.json",
             {
                 "schema": SCHEMA,
                 "step": snapshot.step,
-                "files": {name: _write_file(aside / name, arrays) for name, arrays in files.items()},
+                "files": {name: _write_file(aside / name, arrays) for name, arrays in files.items()} | moved,
                 "state": dict(snapshot.state),
             },
         )
@@ -121,6 +157,15 @@ def _write_file(path: Path, arrays: Arrays) -> dict[str, object]:
     with path.open("wb") as stream:
         write_weights_to(stream, arrays)
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+
+
+def _move_into(folder: Path, staged: Staged | None) -> dict[str, object]:
+    if staged is None:
+        return {}
+    for name in sorted(staged.seals):
+        assert _FILE.match(name), f"{name} is not a plain file name"
+        os.replace(staged.folder / name, folder / name)
+    return {name: dict(staged.seals[name]) for name in sorted(staged.seals)}
 
 
 def _same_content(folder: Path, target: Path) -> bool:
@@ -232,7 +277,11 @@ def _is_state(record: dict[str, Any]) -> bool:
     )
 
 
-def _read_folder(folder: Path) -> Snapshot:
-    record = _read_state(folder)
-    arrays = {Path(name).stem: read_weights(folder / name) for name in record["files"]}
-    return Snapshot(step=record["step"], arrays=arrays, state=record["state"])
+def _stem(name: str) -> str:
+    stem = Path(name).stem
+    several = _OF_SEVERAL.match(stem)
+    return several[1] if several else stem
+
+
+def _arrays(paths: list[Path]) -> Arrays:
+    return JoinedArrays(paths) if _OF_SEVERAL.match(paths[0].stem) else read_weights(paths[0])

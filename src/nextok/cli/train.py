@@ -1,6 +1,8 @@
 """`nextok train SOURCE... --out DIR`: text to a trained model in a run directory."""
 
+import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -15,7 +17,7 @@ from nextok.cli.watch import Watch
 from nextok.errors import InputError
 from nextok.files import to_json
 from nextok.report import make_console
-from nextok.train import RunOptions, RunResult, resume, run, run_options, saved_options
+from nextok.train import ALONE, Processes, RunOptions, RunResult, joined, resume, run, run_options, saved_options
 
 ABOUT = "Train on files, folders, globs or a named corpus (python-stdlib, tinyshakespeare)."
 
@@ -29,7 +31,15 @@ class Arguments(RunOptions):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command and returns its exit code."""
+    """Runs the command, as one of several processes where torchrun has started it, and returns its exit code."""
+    with joined(os.environ) as processes:
+        code = _main(argv, processes)
+    if processes.world > 1:  # all is written; torchrun ends those that leave after one with a code other than 0
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return code
+
+
+def _main(argv: Sequence[str], processes: Processes) -> int:
     as_json = "--json" in argv
     early = read_early(RunOptions, [argument for argument in argv if argument != "--json"])
     if early.resume and early.out is None:
@@ -39,22 +49,39 @@ def main(argv: Sequence[str]) -> int:
     defaults = Arguments(**{field.name: getattr(default, field.name) for field in fields(RunOptions)})
     options = parse(Arguments, early.rest, verb="train", about=ABOUT, default=defaults)
     command = shlex.join(["nextok", "train", *argv])
-    result = train(options, command=command, resumed=early.resume, quiet=as_json)
-    if as_json:
+    result = train(options, command=command, resumed=early.resume, quiet=as_json, processes=processes)
+    if as_json and processes.leads:
         print(to_json(asdict(result), indent=2))
     return exit_code(result)
 
 
-def train(options: RunOptions, *, command: str, resumed: bool = False, quiet: bool = False) -> RunResult:
-    """Trains while showing what happens; quiet keeps standard output for the result."""
+def train(
+    options: RunOptions,
+    *,
+    command: str,
+    resumed: bool = False,
+    quiet: bool = False,
+    processes: Processes = ALONE,
+) -> RunResult:
+    """Trains while the leading process shows what happens; quiet keeps standard output for the result."""
+    cache = machine.cache_folder()
+    if not processes.leads:
+        if resumed:
+            return resume(options, processes=processes)
+        return run(options, cache=cache, processes=processes)
     console = make_console(sys.stderr if quiet else None)  # with --json, standard output is for the object alone
     past = _past(RunDirectory(options.out)) if resumed else ()
     with Watch(console, options.out.name, past) as watch:
         if resumed:
-            result = resume(options, hooks=[watch])
+            result = resume(options, hooks=[watch], processes=processes)
         else:
             result = run(
-                options, cache=machine.cache_folder(), command=command, hooks=[watch], on_prepare=watch.preparing
+                options,
+                cache=cache,
+                command=command,
+                hooks=[watch],
+                on_prepare=watch.preparing,
+                processes=processes,
             )
     watch.summary(result)
     return result

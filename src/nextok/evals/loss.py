@@ -5,7 +5,8 @@ both are those of the completions alone.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,13 +53,43 @@ def evaluate_loss(model: GPT, split: TokenSplit, *, limit_tokens: int | None = N
         limit_tokens: Read only about this many tokens, spread over the split; for estimates of time. Where none of
             them counts, the loss is 0.
     """
-    limit = None if limit_tokens is None else max(1, limit_tokens // model.config.context)
+    return loss_report(split, score_batches(model, split, limit_tokens=limit_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a batch of windows cost."""
+
+    nats: float
+    """Summed over its targets."""
+    tokens: int
+    """Targets that count."""
+    positions: int
+    """All positions that were read."""
+
+
+def score_batches(
+    model: GPT, split: TokenSplit, *, limit_tokens: int | None = None, first: int = 0, every: int = 1
+) -> list[Score]:
+    """Returns the scores of the batches of a split, or of every so manieth from the first on.
+
+    Whoever has a batch less than the others runs one again: weights that are cut over processes need all of them.
+    """
+    scores: list[Score] = []
+    with _looking_at(model):
+        for number, batch in enumerate(_windows(model, split, limit_tokens)):
+            if number % every == first:
+                scores.append(_score(model, batch))
+        if len(scores) <= number // every:
+            _score(model, batch)
+    return scores
+
+
+def loss_report(split: TokenSplit, scores: Iterable[Score]) -> LossReport:
+    """Returns the mean over all batches of a split, in their order."""
     nats, tokens, positions = 0.0, 0, 0
-    for batch, logits_BTV in _predictions(model, split, limit):
-        targets_BT = torch.from_numpy(batch.targets_BT).to(logits_BTV.device)
-        nats += next_token_loss(logits_BTV, targets_BT, reduction="sum").item()
-        tokens += batch.n_targets
-        positions += batch.targets_BT.size
+    for score in scores:
+        nats, tokens, positions = nats + score.nats, tokens + score.tokens, positions + score.positions
     loss = nats / max(1, tokens)
     bits_per_byte = loss / math.log(2) / split.bytes_per_token
     return LossReport(nats_per_token=loss, bits_per_byte=bits_per_byte, tokens=tokens, positions=positions)
@@ -87,26 +118,45 @@ def piece_losses(model: GPT, split: TokenSplit) -> PieceLosses:
     targets = len(split) - 1
     pieces = max(1, min(_PIECES, targets // _LEAST_PIECE))
     nats_G, tokens_G = np.zeros(pieces), np.zeros(pieces, dtype=np.int64)
-    for batch, logits_BTV in _predictions(model, split, None):
-        piece_BT = (batch.starts_B[:, None] + np.arange(batch.targets_BT.shape[1])) * pieces // targets
-        nats_BT = _token_losses(logits_BTV, torch.from_numpy(batch.targets_BT).to(logits_BTV.device))
-        nats_G += np.bincount(piece_BT.ravel(), nats_BT.double().cpu().numpy().ravel(), pieces)
-        tokens_G += np.bincount(piece_BT[batch.targets_BT != IGNORED], minlength=pieces)
+    with _looking_at(model):
+        for batch in _windows(model, split, None):
+            piece_BT = (batch.starts_B[:, None] + np.arange(batch.targets_BT.shape[1])) * pieces // targets
+            nats_BT = _token_losses(*_predicted(model, batch))
+            nats_G += np.bincount(piece_BT.ravel(), nats_BT.double().cpu().numpy().ravel(), pieces)
+            tokens_G += np.bincount(piece_BT[batch.targets_BT != IGNORED], minlength=pieces)
     return PieceLosses(nats_G=nats_G, tokens_G=tokens_G)
 
 
-def _predictions(model: GPT, split: TokenSplit, limit: int | None) -> Iterator[tuple[Batch, Float[Tensor, "B T V"]]]:
-    """Yields windows of the split with the model's logits for them; the model comes back in the mode it was in."""
-    context = model.config.context
-    batch_size = max(1, min(_BATCH_TOKENS, _BATCH_LOGITS // model.config.vocab_size) // context)
-    device = next(model.parameters()).device
+@contextmanager
+def _looking_at(model: GPT) -> Iterator[None]:
+    """Runs the model without dropout and gradients; it comes back in the mode it was in.
+
+    Not in torch's inference mode: weights that are cut over processes are gathered into lasting tensors.
+    """
     was_training = model.training
     model.eval()
-    for batch in evaluation_batches(split, context, batch_size, limit):
-        with torch.inference_mode():  # not around the yield: it would reach into the caller
-            logits_BTV = model(torch.from_numpy(batch.inputs_BT).to(device))
-        yield batch, logits_BTV
-    model.train(was_training)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def _windows(model: GPT, split: TokenSplit, limit_tokens: int | None) -> Iterator[Batch]:
+    context = model.config.context
+    batch_size = max(1, min(_BATCH_TOKENS, _BATCH_LOGITS // model.config.vocab_size) // context)
+    limit = None if limit_tokens is None else max(1, limit_tokens // context)
+    return evaluation_batches(split, context, batch_size, limit)
+
+
+def _predicted(model: GPT, batch: Batch) -> tuple[Float[Tensor, "B T V"], Int64[Tensor, "B T"]]:
+    device = next(model.parameters()).device
+    return model(torch.from_numpy(batch.inputs_BT).to(device)), torch.from_numpy(batch.targets_BT).to(device)
+
+
+def _score(model: GPT, batch: Batch) -> Score:
+    nats = next_token_loss(*_predicted(model, batch), reduction="sum").item()
+    return Score(nats, batch.n_targets, batch.targets_BT.size)
 
 
 def _token_losses(logits_BTV: Float[Tensor, "B T V"], targets_BT: Int64[Tensor, "B T"]) -> Float[Tensor, "B T"]:

@@ -5,15 +5,18 @@
 
 from nextok.train.config import RunOptions, TrainConfig, run_options
 from nextok.train.events import Event, Finding, Hook, Logged, Message, Request, Sampled, Saved, StepDone
+from nextok.train.processes import ALONE, Processes, joined
 from nextok.train.resume import resume, saved_options
 from nextok.train.run import RunResult, run
 
 __all__ = [
+    "ALONE",
     "Event",
     "Finding",
     "Hook",
     "Logged",
     "Message",
+    "Processes",
     "Request",
     "RunOptions",
     "RunResult",
@@ -21,6 +24,7 @@ __all__ = [
     "Saved",
     "StepDone",
     "TrainConfig",
+    "joined",
     "resume",
     "run",
     "run_options",

@@ -3,7 +3,7 @@
 Early steps count less, so that the mean does not remember the first, random weights. Source: Polyak and Juditsky 1992.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nextok.errors import CheckpointError
+from nextok.checkpoint import Arrays
 from nextok.model import GPT
+from nextok.train.sharded import fill
 
 
 class Average:
@@ -46,20 +47,22 @@ class Average:
         finally:
             self._swap()
 
+    def means(self) -> dict[str, Tensor]:
+        """Returns the mean by parameter name, cut over processes where the model is."""
+        return self._means
+
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """Returns the mean by parameter name, float32."""
         return {name: mean.cpu().numpy() for name, mean in self._means.items()}
 
-    def load(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+    def load(self, arrays: Arrays) -> None:
         """Takes over a mean.
 
         Raises:
             CheckpointError: if a parameter is missing.
         """
         for name, mean in self._means.items():
-            if name not in arrays:
-                raise CheckpointError(f"The checkpoint has no mean of {name}.", "Resume from another checkpoint.")
-            mean.copy_(torch.from_numpy(np.array(arrays[name])))
+            fill(mean, arrays, name)
 
     @torch.no_grad()
     def _swap(self) -> None:

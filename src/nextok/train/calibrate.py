@@ -9,12 +9,15 @@ import time
 from dataclasses import dataclass, replace
 
 from nextok.corpus import Batches, TokenSplit
-from nextok.evals import evaluate_loss
-from nextok.model import GPT
+from nextok.evals import score_batches
+from nextok.model import GPT, build
 from nextok.train.config import TrainConfig
+from nextok.train.gradients import distribute
 from nextok.train.objective import choose_objective
 from nextok.train.optim import Optimizer
+from nextok.train.processes import ALONE, Processes
 from nextok.train.schedule import learning_rate
+from nextok.train.sharded import is_sharded, only_looked_at
 from nextok.train.step import micro_batches, train_step
 
 _WARMUP_STEPS = 2  # the first ones allocate memory and choose kernels
@@ -65,36 +68,54 @@ class Calibration:
 
 
 def calibrate(
-    model: GPT, batches: Batches, validation: TokenSplit | None, config: TrainConfig, budget_seconds: float
+    model: GPT,
+    batches: Batches,
+    validation: TokenSplit | None,
+    config: TrainConfig,
+    budget_seconds: float,
+    processes: Processes = ALONE,
 ) -> Calibration:
     """Returns the measured times of a step and an evaluation; the model is not changed.
 
-    Takes four seconds, or a tenth of the budget if that is less, but always a few steps.
+    Several processes do it together. It takes four seconds, or a tenth of the budget if that is less, but always a few
+    steps.
     """
     started = time.perf_counter()
     most_seconds = min(_MOST_SECONDS, budget_seconds / 10)
-    scratch = copy.deepcopy(model).train()
+    scratch = _copy(model, config).train()
+    gradients = distribute(scratch, config, processes)
     optimizer = Optimizer(scratch, config)
     plain = replace(config, compile=False)
-    objective = choose_objective(scratch, plain, micro_batches(batches, 0, config)[0], [])
+    objective = choose_objective(scratch, plain, micro_batches(batches, 0, config, processes)[0], [])
     times: list[float] = []
-    while len(times) < _WARMUP_STEPS + _LEAST_STEPS or time.perf_counter() - started < most_seconds:
+    while processes.any(len(times) < _WARMUP_STEPS + _LEAST_STEPS or time.perf_counter() - started < most_seconds):
         begun = time.perf_counter()
         first_sample = len(times) * config.batch_size
-        batch = micro_batches(batches, first_sample, config)
+        batch = micro_batches(batches, first_sample, config, processes)
         lr = learning_rate(len(times), 1000, config)
-        train_step(scratch, objective, optimizer, batch, lr=lr, first_sample=first_sample, config=config)
+        train_step(
+            scratch, objective, optimizer, batch, lr=lr, first_sample=first_sample, config=config, gradients=gradients
+        )
         times.append(time.perf_counter() - begun)
     return Calibration(
         step_seconds=statistics.median(times[_WARMUP_STEPS:]),
-        eval_seconds=_eval_seconds(scratch, validation),
+        eval_seconds=_eval_seconds(scratch, validation, processes),
         spent_seconds=time.perf_counter() - started,
     )
 
 
-def _eval_seconds(model: GPT, validation: TokenSplit | None) -> float:
+def _copy(model: GPT, config: TrainConfig) -> GPT:
+    """Returns a model of the same size; one that is cut over processes cannot be copied."""
+    if not is_sharded(model):
+        return copy.deepcopy(model)
+    return build(model.config, config.seed).to(next(model.parameters()).device)
+
+
+def _eval_seconds(model: GPT, validation: TokenSplit | None, processes: Processes) -> float:
     if validation is None:
         return 0.0
     begun = time.perf_counter()
-    report = evaluate_loss(model, validation, limit_tokens=_EVAL_TOKENS)
-    return (time.perf_counter() - begun) * len(validation) / report.positions
+    with only_looked_at(model):
+        scores = score_batches(model, validation, limit_tokens=_EVAL_TOKENS)
+    read = sum(score.positions for score in scores)
+    return (time.perf_counter() - begun) * len(validation) / read / processes.world

@@ -22,7 +22,7 @@ class TrainConfig:
     batch_size: int = 12
     """Sequences a step, over all micro-batches and processes; at least 1. Source: nanoGPT's CPU flags."""
     micro_batch_size: int = 0
-    """Sequences a forward pass; gradients of several are accumulated. 0: the whole batch at once."""
+    """Sequences a forward pass of a process; gradients of several are accumulated. 0: its whole share at once."""
     lr: float = 1e-3
     """Peak learning rate, reached at the end of the warm-up; above 0. The recipe says; lower it where a loss jumps."""
     min_lr_fraction: float = 0.1
@@ -55,6 +55,9 @@ class TrainConfig:
     """bf16: matrix products in bfloat16, weights and optimizer in float32. auto: bf16 where the machine has it."""
     compile: bool = False
     """Compile the model with torch.compile; where that fails the run says so and goes on without."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """With several processes: ddp, each holds the whole model; fsdp, each a share of weights, gradients and optimizer
+    state, which takes less memory and more traffic. The losses are the same."""
     device: str = "auto"
     """`cpu`, `cuda`, `mps`, or the best there is."""
     threads: int = 0
@@ -140,6 +143,10 @@ class RunOptions:
         _require(self.steps is None or self.steps >= 1, f"steps = {self.steps} is below 1.")
         _require(self.minutes is None or 0 < self.minutes < math.inf, f"minutes = {self.minutes} is not above 0.")
         _require(self.lora >= 0, f"lora = {self.lora} is negative.")
+        _require(
+            not self.lora or self.train.parallel == "ddp",
+            "adapters are small: train them with --parallel ddp, not fsdp.",
+        )
         _require(0 <= self.lora_alpha < math.inf, f"lora_alpha = {self.lora_alpha} is not 0 or more.")
         _require(not self.lora or self.init_from is not None, "adapters need a model to adapt: add --init-from MODEL.")
         _require(self.tokens is None or units.parse_count(str(self.tokens)) >= 1, f"tokens = {self.tokens} is below 1.")

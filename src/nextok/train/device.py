@@ -30,8 +30,13 @@ def _has_device(kind: str, index: str) -> bool:
     return index.isdecimal() and int(index) < (torch.cuda.device_count() if kind == "cuda" else 1)
 
 
-def use_threads(threads: int) -> None:
-    """Sets the threads of torch and Numba; 0: one a usable core, which a quota may make fewer than the machine has."""
-    threads = threads or machine.usable_cores()
+def use_threads(threads: int, sharing: int = 1) -> None:
+    """Sets the threads of torch and Numba; 0: one a usable core, which a quota may make fewer than the machine has.
+
+    Args:
+        threads: How many.
+        sharing: Processes on this machine that train together; without a number each gets its part of the cores.
+    """
+    threads = threads or max(1, machine.usable_cores() // sharing)
     torch.set_num_threads(threads)
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))

@@ -7,22 +7,27 @@ streams of training, and a run that stops anywhere goes on with the same bits.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nextok.checkpoint import RunDirectory, save_snapshot
+from nextok import config as plain
+from nextok.checkpoint import RunDirectory
 from nextok.corpus import Batches, TokenSplit
 from nextok.errors import NonFiniteError
-from nextok.evals import evaluate_loss
 from nextok.interop import write_weights_file
 from nextok.spec import ModelConfig
 from nextok.tokenizer import Tokenizer
 from nextok.train.config import TrainConfig
+from nextok.train.evaluation import evaluate
 from nextok.train.events import Hook, Logged, Message, Request, Sampled, Saved, StepDone, emit
+from nextok.train.gradients import Gradients
 from nextok.train.lora import merged_arrays, training_flops_per_token, write_adapters
 from nextok.train.objective import Objective
+from nextok.train.processes import Processes
 from nextok.train.samples import write_sample
+from nextok.train.saving import save_state
 from nextok.train.schedule import learning_rate
+from nextok.train.sharded import held, is_sharded, whole_model, whole_weights
 from nextok.train.state import TrainState
 from nextok.train.step import StepResult, micro_batches, non_finite_error, train_step
 
@@ -43,6 +48,13 @@ class Setting:
     objective: Objective
     starts_from_model: bool = False
     """The first weights are worth something: they are measured and saved before the first step."""
+    gradients: Gradients = Gradients()
+    """How those of several processes add up."""
+
+    @property
+    def processes(self) -> Processes:
+        """Returns the processes that train together; every one of them runs the loop, in step with the others."""
+        return self.gradients.processes
 
     def evaluate_at(self, step: int) -> bool:
         """Whether the validation loss is measured after this step: at the end, and about ten times if not told."""
@@ -72,7 +84,7 @@ def train(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> Request
     state.model.train()
     while state.step < setting.steps:
         result = _step(state, setting, hooks, progress)
-        request = emit(_step_done(state, setting, result), hooks)
+        request = _agreed(emit(_step_done(state, setting, result), hooks), setting.processes)
         if state.step == setting.config.pause_after_steps:
             request |= Request(stop=True, reasons=("pause_after_steps",))
         stopping = request.stop and state.step < setting.steps
@@ -85,9 +97,7 @@ def train(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> Request
         if best or stopping or setting.save_at(state.step):
             _save(state, setting, hooks, best=best)
         if due and setting.writes_samples(state.model.config):
-            with state.evaluated():
-                text = write_sample(state.model, setting.tokenizer, state.step, setting.config)
-            emit(Sampled(step=state.step, text=text), hooks)
+            _sample(state, setting, hooks)
         if stopping:
             return request
     return Request()
@@ -145,13 +155,21 @@ def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: 
     config = setting.config
     started = time.perf_counter()
     first_sample = state.step * config.batch_size
-    batch = micro_batches(setting.batches, first_sample, config)
+    batch = micro_batches(setting.batches, first_sample, config, setting.processes)
     lr = learning_rate(state.step, setting.steps, config)
     result = train_step(
-        state.model, setting.objective, state.optimizer, batch, lr=lr, first_sample=first_sample, config=config
+        state.model,
+        setting.objective,
+        state.optimizer,
+        batch,
+        lr=lr,
+        first_sample=first_sample,
+        config=config,
+        gradients=setting.gradients,
     )
     if not result.finite:
-        error = non_finite_error(result, state.step + 1, first_sample, batch)
+        whole_batch = micro_batches(setting.batches, first_sample, config)
+        error = non_finite_error(result, state.step + 1, first_sample, whole_batch)
         if config.non_finite == "stop" or progress.skipped_in_a_row >= _MOST_SKIPS:
             raise error
         emit(Message(text=f"{error.message} Skipped.", warning=True), hooks)
@@ -162,6 +180,15 @@ def _step(state: TrainState, setting: Setting, hooks: Sequence[Hook], progress: 
     has_target = any(piece.n_targets for piece in batch)  # a batch of nothing but prompts has no loss and no gradient
     progress.add(result, lr, time.perf_counter() - started, has_target=has_target)
     return result
+
+
+def _agreed(request: Request, processes: Processes) -> Request:
+    """Returns what the hooks of any process ask for: all stop after the same step, whichever got the signal."""
+    if not processes.any(request != Request()):
+        return request
+    for each in processes.gathered(plain.to_mapping(request)):
+        request |= plain.from_mapping(Request, each)
+    return replace(request, reasons=tuple(dict.fromkeys(request.reasons)))
 
 
 def _step_done(state: TrainState, setting: Setting, result: StepResult) -> StepDone:
@@ -187,7 +214,7 @@ def _evaluate(state: TrainState, setting: Setting) -> tuple[dict[str, Any], bool
     if setting.validation is None:
         return {}, True
     with state.evaluated():
-        report = evaluate_loss(state.model, setting.validation)
+        report = evaluate(state.model, setting.validation, setting.processes)
     if not math.isfinite(report.nats_per_token):
         raise _lost(state, "validation loss")
     best = state.best_loss is None or report.nats_per_token < state.best_loss
@@ -202,14 +229,34 @@ def _save(state: TrainState, setting: Setting, hooks: Sequence[Hook], *, best: b
 
     In this order, so that a kill between the two is made good when the step is taken again.
     """
-    if not all(bool(parameter.isfinite().all()) for parameter in state.model.parameters()):
+    processes = setting.processes
+    finite = all(bool(held(parameter).isfinite().all()) for parameter in state.model.parameters())
+    if processes.any(not finite):
         raise _lost(state, "weights")
-    if best or not setting.run.weights.exists():
+    if processes.from_leader(best or not setting.run.weights.exists()):
         with state.evaluated():
-            write_weights_file(setting.run.path, state.model.config, merged_arrays(state.model))
-            write_adapters(setting.run.path, state.model)
-    folder = save_snapshot(setting.run, state.to_snapshot(), keep_last=setting.config.keep_last, best=best)
+            _write_model(state, setting)
+    folder = save_state(state, setting.run, processes, keep_last=setting.config.keep_last, best=best)
     emit(Saved(step=state.step, folder=folder, best=best), hooks)
+
+
+def _write_model(state: TrainState, setting: Setting) -> None:
+    """Writes the model as others read it: whole, and with its adapters merged."""
+    model = state.model
+    weights = whole_weights(model, setting.processes) if is_sharded(model) else merged_arrays(model)
+    if setting.processes.leads:
+        write_weights_file(setting.run.path, model.config, weights)
+        write_adapters(setting.run.path, model)
+
+
+def _sample(state: TrainState, setting: Setting, hooks: Sequence[Hook]) -> None:
+    """Lets the leading process write a text; the others go on to the next step and wait there."""
+    with state.evaluated():
+        weights = whole_weights(state.model, setting.processes) if is_sharded(state.model) else {}
+        if setting.processes.leads:
+            model = whole_model(state.model, weights)
+            text = write_sample(model, setting.tokenizer, state.step, setting.config)
+            emit(Sampled(step=state.step, text=text), hooks)
 
 
 def _lost(state: TrainState, what: str) -> NonFiniteError:

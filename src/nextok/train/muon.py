@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nextok.train.sharded import held, held_rows, whole
+
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # a quintic that lifts small singular values fast and keeps all in 0.7 to 1.2
 _EPS = 1e-7
 
@@ -71,10 +73,10 @@ class Muon:
         means = [self.means[matrix] for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - self.momentum)
         ahead = torch._foreach_lerp(gradients, means, self.momentum)  # Nesterov
+        changes = [whole(step) for step in ahead]
         pieces = [
-            part for matrix, step in zip(matrices, ahead, strict=True) for part in step.split(self._parts[matrix])
+            part for matrix, step in zip(matrices, changes, strict=True) for part in step.split(self._parts[matrix])
         ]
-        targets = [part for matrix in matrices for part in matrix.split(self._parts[matrix])]
         if self.weight_decay:
             torch._foreach_mul_(matrices, 1 - lr * self.weight_decay)
         for group in _same_shape(pieces):
@@ -82,7 +84,9 @@ class Muon:
             for at, direction in zip(group, directions, strict=True):
                 rows, columns = pieces[at].shape
                 turned = direction if rows <= columns else direction.mT
-                targets[at].add_(turned, alpha=-lr * math.sqrt(max(1.0, rows / columns)))
+                torch.mul(turned, -lr * math.sqrt(max(1.0, rows / columns)), out=pieces[at])
+        for matrix, change in zip(matrices, changes, strict=True):
+            held(matrix).add_(held_rows(matrix, change))
 
 
 def _wide(x: Tensor) -> Tensor:

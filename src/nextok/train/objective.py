@@ -1,7 +1,7 @@
 """What a step minimises, computed in the way that suits the device.
 
-On a CPU the fused loss (`nextok.fused`); elsewhere, and for models it does not fit, the model itself, compiled if
-that is asked for and works.
+On a CPU the fused loss (`nextok.fused`); elsewhere, and for models that it does not fit or that are cut over processes,
+the model itself, compiled if that is asked for and works.
 """
 
 import warnings
@@ -19,6 +19,7 @@ from nextok.model import GPT, next_token_loss
 from nextok.spec import ModelConfig
 from nextok.train.config import TrainConfig
 from nextok.train.events import Hook, Message, emit
+from nextok.train.sharded import is_sharded
 
 _COMPILING = "Compiling for this machine, once: about half a minute."
 
@@ -48,7 +49,7 @@ def choose_objective(model: GPT, config: TrainConfig, batch: Batch, hooks: Seque
     device = next(model.parameters()).device
     forward = _compiled(model, config, batch, hooks) if config.compile else model
     plain = _plain(model, forward, config)
-    if device.type == "cpu" and fused.fits(model.config) and not config.compile:
+    if device.type == "cpu" and fused.fits(model.config) and not config.compile and not is_sharded(model):
         fused.make_ready(
             "bf16" if config.precision == "bf16" else "fp32", lambda: emit(Message(text=_COMPILING), hooks)
         )

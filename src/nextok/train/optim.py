@@ -4,17 +4,16 @@ Matrices and embeddings decay; biases, norm weights and other vectors do not, si
 they are there for.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nextok.errors import CheckpointError
+from nextok.checkpoint import Arrays
 from nextok.model import GPT
 from nextok.train.config import TrainConfig
 from nextok.train.muon import Muon
+from nextok.train.sharded import fill
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _MEAN = "momentum"
@@ -61,16 +60,19 @@ class Optimizer:
             parameter.grad = None
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Returns the running means as `NAME/exp_avg`, `NAME/exp_avg_sq`, `NAME/momentum`; none before a step."""
+        """Returns the running means as `NAME/exp_avg`, `NAME/exp_avg_sq`, `NAME/momentum`; none before a step.
+
+        The model must not be cut.
+        """
         if not self.adam.state:
             return {}
-        return {key: mean.cpu().numpy() for key, mean in self._means().items()}
+        return {key: mean.cpu().numpy() for key, mean in self.means().items()}
 
-    def load(self, arrays: Mapping[str, NDArray[np.float32]], updates: int) -> None:
+    def load(self, arrays: Arrays, updates: int) -> None:
         """Takes over the running means.
 
         Args:
-            arrays: From `arrays`.
+            arrays: From `arrays`, whole or in pieces.
             updates: How often the optimizer had stepped, for Adam's bias correction.
 
         Raises:
@@ -84,14 +86,11 @@ class Optimizer:
                     "step": torch.tensor(float(updates), device=parameter.device),
                     **{moment: torch.zeros_like(parameter) for moment in _MOMENTS},
                 }
-        for key, mean in self._means().items():
-            if key not in arrays:
-                name, kind = key.rsplit("/", 1)
-                raise CheckpointError(f"The checkpoint has no {kind} of {name}.", "Resume from another checkpoint.")
-            mean.copy_(torch.from_numpy(np.array(arrays[key])))
+        for key, mean in self.means().items():
+            fill(mean, arrays, key)
 
-    def _means(self) -> dict[str, Tensor]:
-        """Returns every running mean by its name."""
+    def means(self) -> dict[str, Tensor]:
+        """Returns every running mean by its name: the optimizer's own, cut over processes where the model is."""
         found: dict[str, Tensor] = {}
         for parameter, name in self._names.items():
             state = self.adam.state.get(parameter, {})
@@ -113,7 +112,7 @@ def _adamw(parameters: list[Tensor], config: TrainConfig) -> torch.optim.AdamW:
 
 
 def _is_matrix(name: str, parameter: Tensor) -> bool:
-    return name.startswith("blocks.") and parameter.ndim == 2
+    return name.startswith("blocks.") and name.endswith(".weight") and parameter.ndim == 2
 
 
 def _parts(name: str, model: GPT) -> list[int]:

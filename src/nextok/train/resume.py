@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nextok import config as plain
-from nextok.checkpoint import MetricsLog, RunDirectory, keep_samples_through, load_snapshot, saved_steps
+from nextok.checkpoint import MetricsLog, RunDirectory, keep_samples_through, saved_steps
 from nextok.corpus import PreparedCorpus, open_corpus
 from nextok.errors import CheckpointError, ConfigError
 from nextok.model import GPT, build
@@ -17,9 +17,12 @@ from nextok.spec import ModelConfig
 from nextok.train.config import RunOptions, settled_options
 from nextok.train.device import choose_device, use_threads
 from nextok.train.events import Hook, Message, emit
+from nextok.train.gradients import distribute
 from nextok.train.lora import add_lora
 from nextok.train.preflight import check_run
+from nextok.train.processes import ALONE, Processes
 from nextok.train.run import Job, RunResult, corpus_identity, length_of, new_state, train_job, with_precision
+from nextok.train.saving import restore_state
 from nextok.train.source import read_base
 from nextok.train.state import TrainState
 from nextok.train.trackers import check_trackers, note_tracked
@@ -30,39 +33,48 @@ _FIXED_TABLES = ("model", "corpus")
 _FIXED_TRAINING = ("seed", "batch_size")
 
 
-def resume(options: RunOptions, *, hooks: Sequence[Hook] = ()) -> RunResult:
+def resume(options: RunOptions, *, hooks: Sequence[Hook] = (), processes: Processes = ALONE) -> RunResult:
     """Goes on with the run at `options.out` from its last whole checkpoint, and returns how it ended.
 
-    With the options it was started with, the result is that of a run never stopped, to the bit on a CPU. A run that
-    ended before its first checkpoint starts over.
+    With the options it was started with and as many processes, the result is that of a run never stopped, to the bit on
+    a CPU; with more or fewer, up to rounding. A run that ended before its first checkpoint starts over.
 
     Raises:
         ConfigError: if an option was changed that the past depends on, or the length asked for is already behind.
         CheckpointError: if there is no run, its corpus is another one, or none of its checkpoints is whole.
     """
-    device = choose_device(options.train.device)
+    processes.check_batch(options.train.batch_size)
+    device = processes.connect(choose_device(options.train.device))
+    hooks = hooks if processes.leads else ()
     check_trackers(options.train.track)
     directory = RunDirectory.open(options.out)
     record = directory.read_run()
     _check_unchanged(options, saved_options(options.out))
-    use_threads(options.train.threads)
+    use_threads(options.train.threads, processes.local_world)
     corpus = _corpus_of(record, directory)
     config = plain.from_mapping(ModelConfig, record["model"], "model")
     check_run(corpus, config)
-    options = with_precision(options, config, device)
+    options = with_precision(options, config, device, processes)
     model = _first_model(config, options, directory, record).to(device)
+    gradients = distribute(model, options.train, processes)
     state = new_state(model, options.train)
-    for text in _restore(state, directory, starts_over=options.init_from is None):
-        emit(Message(text=text, warning=True), hooks)
-    steps = _steps_to_resume(options, record, state, corpus, hooks)
-    note_tracked(directory)
-    for path in (directory.metrics, directory.findings):
-        MetricsLog(path).keep_through(state.step)
-    keep_samples_through(directory.samples, state.step)
-    directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
+    if processes.from_leader(bool(saved_steps(directory))):
+        for text in restore_state(state, directory, processes):
+            emit(Message(text=text, warning=True), hooks)
+    elif options.init_from is not None:
+        raise CheckpointError(
+            f"{directory.path} ended before it had saved the model it starts from.", "Start it again as before."
+        )
+    steps = _steps_to_resume(options, record, state, corpus, hooks, processes)
+    if processes.leads:
+        note_tracked(directory)
+        for path in (directory.metrics, directory.findings):
+            MetricsLog(path).keep_through(state.step)
+        keep_samples_through(directory.samples, state.step)
+        directory.write_run({**record, "options": plain.to_mapping(options), "steps": steps})
     done = "It is finished; --steps makes it longer." if state.step >= steps else ""
     emit(Message(text=f"Resumed at step {state.step:,} of {steps:,}. {done}".rstrip()), hooks)
-    return train_job(Job(directory, options.train, steps, corpus, state), hooks)
+    return train_job(Job(directory, options.train, steps, corpus, state, gradients=gradients), hooks)
 
 
 def saved_options(path: Path, changes: Mapping[str, Any] | None = None) -> RunOptions:
@@ -86,19 +98,6 @@ def _first_model(config: ModelConfig, options: RunOptions, directory: RunDirecto
     return model
 
 
-def _restore(state: TrainState, directory: RunDirectory, *, starts_over: bool) -> list[str]:
-    """Brings the state to the last whole checkpoint; returns warnings. Without any, drawn weights may start over."""
-    if not saved_steps(directory):
-        if not starts_over:
-            raise CheckpointError(
-                f"{directory.path} ended before it had saved the model it starts from.", "Start it again as before."
-            )
-        return []
-    snapshot, warnings = load_snapshot(directory)
-    state.restore(snapshot)
-    return warnings
-
-
 def _corpus_of(record: Mapping[str, Any], directory: RunDirectory) -> PreparedCorpus:
     """Opens the corpus a run was started on, wherever the run directory has been moved to."""
     known = record["corpus"]
@@ -114,12 +113,19 @@ def _corpus_of(record: Mapping[str, Any], directory: RunDirectory) -> PreparedCo
 
 
 def _steps_to_resume(
-    options: RunOptions, record: Mapping[str, Any], state: TrainState, corpus: PreparedCorpus, hooks: Sequence[Hook]
+    options: RunOptions,
+    record: Mapping[str, Any],
+    state: TrainState,
+    corpus: PreparedCorpus,
+    hooks: Sequence[Hook],
+    processes: Processes,
 ) -> int:
     """Returns the whole length of a resumed run: as before, or a new one; minutes are those still to come."""
     if all(length is None for length in (options.steps, options.tokens, options.minutes)):
         return int(record["steps"])
-    asked = length_of(options, state.model, corpus, hooks).steps + (state.step if options.minutes is not None else 0)
+    asked = length_of(options, state.model, corpus, hooks, processes).steps + (
+        state.step if options.minutes is not None else 0
+    )
     if asked < state.step:
         raise ConfigError(f"The run already has {state.step:,} steps, more than the {asked:,} asked for.")
     return asked

@@ -6,8 +6,8 @@ vocabulary, the folder. `run.json` is written once the run is sure to start; fro
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,14 @@ from nextok.train.config import RunOptions, TrainConfig, recipe_steps
 from nextok.train.device import choose_device, use_threads
 from nextok.train.doctor import Doctor, ended_by
 from nextok.train.events import Hook, Message, emit
+from nextok.train.gradients import Gradients, distribute
 from nextok.train.interrupt import Interrupts
 from nextok.train.loop import Setting, train
 from nextok.train.lora import add_lora, trained_parameters
 from nextok.train.objective import choose_objective, resolve_precision
 from nextok.train.optim import Optimizer
 from nextok.train.preflight import check_run, warnings_before
+from nextok.train.processes import ALONE, Processes
 from nextok.train.recorders import Recorder
 from nextok.train.source import Source, open_source, take_weights, write_base
 from nextok.train.state import TrainState
@@ -77,6 +79,8 @@ class Job:
     state: TrainState
     starts_from_model: bool = False
     """Whether its first weights were not drawn, but come from a model."""
+    gradients: Gradients = Gradients()
+    """How those of several processes add up."""
 
 
 def run(
@@ -86,6 +90,7 @@ def run(
     command: str = "",
     hooks: Sequence[Hook] = (),
     on_prepare: OnPrepare | None = None,
+    processes: Processes = ALONE,
 ) -> RunResult:
     """Trains a new model, or one that exists further, into `options.out` and returns how it ended.
 
@@ -93,47 +98,54 @@ def run(
         options: What the run is a function of.
         cache: Folder for downloads that a named corpus or tokenizer needs.
         command: What the user typed, to keep with the run.
-        hooks: Get every event; see `nextok.train.events`.
+        hooks: Get every event, in the leading process; see `nextok.train.events`.
         on_prepare: Gets the progress of reading and tokenising the corpus.
+        processes: Those that train together, from `joined`; all call this with the same options.
 
     Raises:
         NextokError: in one of its kinds; before the first step unless a number or the disk fails.
     """
     if not options.sources:
         raise CorpusError("Nothing to train on was named.", "Name files, folders, or python-stdlib.")
-    device = choose_device(options.train.device)
+    processes.check_batch(options.train.batch_size)
+    device = processes.connect(choose_device(options.train.device))
     check_trackers(options.train.track)
-    use_threads(options.train.threads)
+    use_threads(options.train.threads, processes.local_world)
+    hooks = hooks if processes.leads else ()
     source = None if options.init_from is None else open_source(options, cache)
-    directory = RunDirectory.create(options.out)
-    with _removed_unless_started(directory):
-        options, corpus = _corpus(options, directory, cache, on_prepare, source)
+    directory = RunDirectory.create(options.out) if processes.leads else RunDirectory(options.out)
+    with _removed_unless_started(directory) if processes.leads else nullcontext():
+        options, corpus = _corpus(options, directory, cache, on_prepare, source, processes)
         for text in _about_corpus(options, corpus, directory):
             emit(Message(text=text), hooks)
         config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size) if source is None else source.config
         check_run(corpus, config)
         options = with_precision(options, config, device)
         emit(Message(text=_model_line(config)), hooks)
-        model, origin = _first_model(config, options, directory, source)
+        model, origin = _first_model(config, options, directory, source, processes)
         frozen = sum(parameter.numel() for parameter in model.parameters()) - trained_parameters(model)
         if frozen:
             emit(Message(text=_adapter_line(model, frozen, options)), hooks)
         model = model.to(device)
-        length = length_of(options, model, corpus, hooks)
+        length = length_of(options, model, corpus, hooks, processes)
         options = replace(options, train=replace(options.train, eval_every_steps=length.eval_every_steps))
-        written = write_description(directory.path, config, corpus.tokenizer)
-        directory.write_run(_record(options, command, config, length.steps, corpus, directory) | origin)
-    if written.reason:
-        emit(Message(text=f"{written.reason} Only nextok will read this run.", warning=True), hooks)
+        if processes.leads:
+            written = write_description(directory.path, config, corpus.tokenizer)
+            directory.write_run(_record(options, command, config, length.steps, corpus, directory) | origin)
+            if written.reason:
+                emit(Message(text=f"{written.reason} Only nextok will read this run.", warning=True), hooks)
     for text in warnings_before(corpus, config, options.train, length.steps, frozen=frozen):
         emit(Message(text=text, warning=True), hooks)
+    gradients = distribute(model, options.train, processes)
     state = new_state(model, options.train)
-    return train_job(Job(directory, options.train, length.steps, corpus, state, source is not None), hooks)
+    return train_job(Job(directory, options.train, length.steps, corpus, state, source is not None, gradients), hooks)
 
 
-def with_precision(options: RunOptions, model: ModelConfig, device: torch.device) -> RunOptions:
-    """Returns the options with `auto` settled, so that a resumed run computes as it began."""
-    precision = resolve_precision(options.train, model, device)
+def with_precision(
+    options: RunOptions, model: ModelConfig, device: torch.device, processes: Processes = ALONE
+) -> RunOptions:
+    """Returns the options with `auto` settled, the same for all processes, so that a resumed run computes as before."""
+    precision = processes.from_leader(resolve_precision(options.train, model, device))
     return replace(options, train=replace(options.train, precision=precision))
 
 
@@ -145,14 +157,20 @@ def new_state(model: GPT, config: TrainConfig) -> TrainState:
 
 def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
     """Trains to the end or to the first request to stop, with records kept and signals heard."""
-    recorder = Recorder(job.run)
+    processes = job.gradients.processes
     config = job.config
-    batches = Batches(job.corpus.train, job.state.model.config.context, config.seed)
-    first = micro_batches(batches, 0, config)[0]
     case = Case.of(config, job.state.model.config, job.steps)
-    doctor = Doctor(case, past=read_metrics(job.run.metrics), told=read_metrics(job.run.findings))
-    with Interrupts() as interrupts, Trackers(config.track, job.run, job.state.step) as trackers:
-        all_hooks: list[Hook] = [recorder, interrupts, doctor, trackers, *hooks]
+    batches = Batches(job.corpus.train, job.state.model.config.context, config.seed)
+    first = micro_batches(batches, 0, config, processes)[0]
+    with Interrupts(repeats=processes.store is not None) as interrupts, ExitStack() as stack:
+        watching: list[Hook] = []
+        recorder = Recorder(job.run) if processes.leads else None
+        if recorder is not None:
+            stack.callback(recorder.plot)
+            doctor = Doctor(case, past=read_metrics(job.run.metrics), told=read_metrics(job.run.findings))
+            trackers = stack.enter_context(Trackers(config.track, job.run, job.state.step))
+            watching = [recorder, doctor, trackers]
+        all_hooks: list[Hook] = [*watching, interrupts, *hooks]
         setting = Setting(
             run=job.run,
             config=config,
@@ -162,19 +180,19 @@ def train_job(job: Job, hooks: Sequence[Hook]) -> RunResult:
             tokenizer=job.corpus.tokenizer,
             objective=choose_objective(job.state.model, config, first, all_hooks),
             starts_from_model=job.starts_from_model,
+            gradients=job.gradients,
         )
         try:
             request = train(job.state, setting, all_hooks)
         except NonFiniteError as error:
-            recorder(ended_by(error, job.state.step + 1, case))
+            if recorder is not None:
+                recorder(ended_by(error, job.state.step + 1, case))
             raise
-        finally:
-            recorder.plot()
     return _result(job, " and ".join(request.reasons) or None)
 
 
 def _result(job: Job, stopped_by: str | None) -> RunResult:
-    records = read_metrics(job.run.metrics)
+    records = read_metrics(job.run.metrics) if job.gradients.processes.leads else []
     state = job.state
 
     def last(name: str) -> Any:
@@ -196,7 +214,12 @@ def _result(job: Job, stopped_by: str | None) -> RunResult:
 
 
 def _corpus(
-    options: RunOptions, directory: RunDirectory, cache: Path, on_prepare: OnPrepare | None, source: Source | None
+    options: RunOptions,
+    directory: RunDirectory,
+    cache: Path,
+    on_prepare: OnPrepare | None,
+    source: Source | None,
+    processes: Processes,
 ) -> tuple[RunOptions, PreparedCorpus]:
     """Returns the corpus, and the options with the tokenizer and the reading that really made it."""
     if len(options.sources) == 1 and (Path(options.sources[0]) / MANIFEST_NAME).is_file():
@@ -207,6 +230,9 @@ def _corpus(
                 "Name the text itself, or prepare it with the tokenizer of the model.",
             )
         return replace(options, tokenizer=corpus.manifest.tokenizer, corpus=corpus.manifest.config), corpus
+    if not processes.leads:
+        processes.wait_for("corpus")
+        return options, open_corpus(directory.corpus)
     corpus = prepare(
         options.sources,
         tokenizer=options.tokenizer if source is None else source.tokenizer,
@@ -215,6 +241,7 @@ def _corpus(
         cache=cache,
         on_progress=on_prepare,
     )
+    processes.announce("corpus")
     return options, corpus
 
 
@@ -238,7 +265,9 @@ def corpus_identity(corpus: PreparedCorpus) -> dict[str, Any]:
     }
 
 
-def length_of(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Sequence[Hook]) -> Length:
+def length_of(
+    options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Sequence[Hook], processes: Processes = ALONE
+) -> Length:
     """Returns the length that the options say; minutes are measured on this machine."""
     config = options.train
     if options.minutes is None:
@@ -252,8 +281,8 @@ def length_of(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Se
     emit(Message(text="Measuring this machine for a few seconds."), hooks)
     budget_s = 60 * options.minutes
     batches = Batches(corpus.train, model.config.context, config.seed)
-    measured = calibrate(model, batches, corpus.validation, config, budget_s)
-    length = measured.length_of(budget_s, config.eval_every_steps)
+    measured = calibrate(model, batches, corpus.validation, config, budget_s, processes)
+    length = Length(**processes.from_leader(asdict(measured.length_of(budget_s, config.eval_every_steps))))
     step_ms = 1000 * measured.step_seconds
     emit(Message(text=f"{length.steps:,} steps of {step_ms:.0f} ms fit into {options.minutes:g} minutes here."), hooks)
     if measured.eval_seconds > budget_s / 4:
@@ -263,7 +292,7 @@ def length_of(options: RunOptions, model: GPT, corpus: PreparedCorpus, hooks: Se
 
 
 def _first_model(
-    config: ModelConfig, options: RunOptions, directory: RunDirectory, source: Source | None
+    config: ModelConfig, options: RunOptions, directory: RunDirectory, source: Source | None, processes: Processes
 ) -> tuple[GPT, dict[str, Any]]:
     """Returns the model before its first step, and what run.json says of where it comes from."""
     if source is None:
@@ -271,7 +300,8 @@ def _first_model(
     model, fingerprint = take_weights(source)
     about = {"path": str(options.init_from), "weights": fingerprint, "tokenizer": source.tokenizer.fingerprint}
     if options.adapters is not None:
-        about["base"] = write_base(directory.path, model)
+        if processes.leads:
+            about["base"] = write_base(directory.path, model)
         add_lora(model, options.adapters, options.train.seed)
     return model, {"init_from": about}
 

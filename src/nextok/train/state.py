@@ -5,11 +5,13 @@ No generator is stored: order, dropout and samples are functions of the seed and
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from nextok.checkpoint import Snapshot
 from nextok.model import GPT, load_weights, weight_arrays
 from nextok.train.average import Average
 from nextok.train.optim import Optimizer
+from nextok.train.sharded import fill, is_sharded
 
 
 @dataclass(kw_only=True, slots=True)
@@ -35,20 +37,24 @@ class TrainState:
         return nullcontext() if self.average is None else self.average.in_place()
 
     def to_snapshot(self) -> Snapshot:
-        """Returns everything needed to go on from here."""
+        """Returns everything needed to go on from here; of a model cut over processes, see `saving.py`."""
         arrays = {"weights": weight_arrays(self.model, trained=True), "optimizer": self.optimizer.arrays()}
         if self.average is not None:
             arrays["average"] = self.average.arrays()
         return Snapshot(
             step=self.step,
             arrays=arrays,
-            state={
-                "updates": self.updates,
-                "best_loss": self.best_loss,
-                "best_step": self.best_step,
-                "seconds": self.seconds,
-            },
+            state=self.values(),
         )
+
+    def values(self) -> dict[str, Any]:
+        """Returns what is not an array."""
+        return {
+            "updates": self.updates,
+            "best_loss": self.best_loss,
+            "best_step": self.best_step,
+            "seconds": self.seconds,
+        }
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes back to where the snapshot was taken.
@@ -56,7 +62,11 @@ class TrainState:
         Raises:
             CheckpointError: if the snapshot is of another model.
         """
-        load_weights(self.model, snapshot.arrays["weights"], trained=True)
+        if is_sharded(self.model):
+            for name, parameter in self.model.named_parameters():
+                fill(parameter, snapshot.arrays["weights"], name)
+        else:
+            load_weights(self.model, snapshot.arrays["weights"], trained=True)
         updates = int(snapshot.state["updates"])
         self.optimizer.load(snapshot.arrays["optimizer"], updates)
         if self.average is not None:

@@ -13,10 +13,13 @@ import torch
 
 from nextok.corpus import Batch, Batches
 from nextok.errors import NonFiniteError
-from nextok.model import GPT, IGNORED
+from nextok.model import GPT
 from nextok.train.config import TrainConfig
+from nextok.train.gradients import Gradients
 from nextok.train.objective import Objective
 from nextok.train.optim import Optimizer
+from nextok.train.processes import ALONE, Processes
+from nextok.train.sharded import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,19 @@ class StepResult:
     """Whether both are numbers; otherwise nothing was changed."""
 
 
-def micro_batches(batches: Batches, first_sample: int, config: TrainConfig) -> list[Batch]:
-    """Returns the batch that starts at this sample, in pieces of at most `micro_batch_size` sequences."""
-    size = config.micro_batch_size or config.batch_size
-    offsets = range(0, config.batch_size, size)
-    return [batches.batch(first_sample + at, min(size, config.batch_size - at)) for at in offsets]
+_ALONE = Gradients()
+
+
+def micro_batches(
+    batches: Batches, first_sample: int, config: TrainConfig, processes: Processes = ALONE
+) -> list[Batch]:
+    """Returns this process's share of the batch that starts at this sample, in pieces of `micro_batch_size` or less.
+
+    The shares are consecutive: joined in the order of the processes they are the batch, however many there are.
+    """
+    begin, count = processes.share(config.batch_size)
+    size = config.micro_batch_size or count
+    return [batches.batch(first_sample + begin + at, min(size, count - at)) for at in range(0, count, size)]
 
 
 def train_step(
@@ -47,6 +58,7 @@ def train_step(
     lr: float,
     first_sample: int,
     config: TrainConfig,
+    gradients: Gradients = _ALONE,
 ) -> StepResult:
     """Changes the weights by one step and returns what was measured.
 
@@ -58,9 +70,10 @@ def train_step(
         lr: Learning rate of this step.
         first_sample: Position of the batch in the run; with the seed it decides dropout.
         config: Clipping.
+        gradients: How they are added up over processes; the batch is then this one's share.
     """
-    loss = _accumulate(objective, batch, first_sample)
-    grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip or math.inf).item()
+    loss = _accumulate(objective, batch, first_sample, config, gradients)
+    grad_norm = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip or math.inf)).item()
     finite = math.isfinite(loss) and math.isfinite(grad_norm)
     if finite:
         optimizer.step(lr)
@@ -81,13 +94,16 @@ def non_finite_error(result: StepResult, step: int, first_sample: int, batch: Se
     )
 
 
-def _accumulate(objective: Objective, batch: Sequence[Batch], first_sample: int) -> float:
-    """Adds up the gradients of the batch and returns its mean loss."""
-    valid = max(1, sum(int((piece.targets_BT != IGNORED).sum()) for piece in batch))
-    total, sample = 0.0, first_sample
+def _accumulate(
+    objective: Objective, batch: Sequence[Batch], first_sample: int, config: TrainConfig, gradients: Gradients
+) -> float:
+    """Adds up the gradients of the batch, over all processes, and returns its mean loss."""
+    processes = gradients.processes
+    valid = max(1, processes.total(sum(piece.n_targets for piece in batch)))
+    total, sample = 0.0, first_sample + processes.share(config.batch_size)[0]
     for piece in batch:
         loss = objective(piece, sample, 1 / valid)
-        loss.backward()
+        gradients.backward(loss, last=piece is batch[-1])
         total += loss.item()
         sample += len(piece.starts_B)
-    return total
+    return processes.total(total)
