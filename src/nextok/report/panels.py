@@ -34,6 +34,18 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cloud:
+    """Many measured points of one kind."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+    def __post_init__(self) -> None:
+        assert len(self.x) == len(self.y), f"the columns of {self.name} are {len(self.x)} and {len(self.y)} long"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Panel:
     """One pair of axes. The x axis is always logarithmic."""
 
@@ -42,6 +54,7 @@ class Panel:
     y_label: str
     curves: Sequence[Curve]
     points: Sequence[Point] = ()
+    clouds: Sequence[Cloud] = ()
     mark_x: float | None = None
     """A vertical line, such as the budget."""
     mark_name: str = ""

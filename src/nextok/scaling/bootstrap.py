@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Int
 
 from nextok import rng
 from nextok.scaling.laws import ParametricLaw
@@ -46,14 +46,14 @@ def by_seed(runs: Runs, count: int, seed: int) -> Samples | None:
     if deviations is None:
         return None
     noise_SR = _generator(seed, 1).choice(deviations, (count, len(runs)))
-    return Samples(np.ones((count, len(runs))), np.log(runs.loss_R) + noise_SR)
+    return Samples(np.ones((count, len(runs))), np.log(runs.loss) + noise_SR)
 
 
 def refit(samples: Samples, points: Points, starts: Thetas, delta: float = HUBER_DELTA) -> Thetas:
     """Returns the lowest minimum of each version of the runs among those reached from the starts."""
     ends = [minimize(np.tile(start, (len(samples), 1)), points, samples, delta) for start in starts]
-    best_S = np.argmin([end.objective_S for end in ends], axis=0)
-    return np.stack([end.theta_S5 for end in ends])[best_S, np.arange(len(samples))]
+    best_S = np.argmin([end.objective for end in ends], axis=0)
+    return np.stack([end.theta for end in ends])[best_S, np.arange(len(samples))]
 
 
 def bootstrap(
@@ -78,10 +78,10 @@ def bootstrap(
     return Bootstrap(by=by, laws=found, without_law=count - len(found))
 
 
-def without_each(group_R: Float[np.ndarray, " R"], runs: Runs) -> tuple[Float[np.ndarray, " S"], Samples]:
-    """Returns the distinct values of a column, and for each the runs without those that have it."""
-    values_S = np.unique(group_R)
-    return values_S, Samples.of(runs, (group_R[None] != values_S[:, None]).astype(np.float64))
+def without_each(group_R: Int[np.ndarray, " R"], runs: Runs) -> Samples:
+    """Returns for each group, numbered from 0, the runs without it."""
+    group_S1 = np.arange(int(group_R.max()) + 1)[:, None]
+    return Samples.of(runs, (group_R != group_S1).astype(np.float64))
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:

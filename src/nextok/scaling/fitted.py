@@ -98,7 +98,9 @@ class FittedLaw:
     def __post_init__(self) -> None:
         _require(self.schema == SCHEMA, f"its schema is {self.schema}, and this version reads {SCHEMA}.")
         _require(self.runs >= 1, f"runs = {self.runs} is below 1.")
-        _require(self.a is None or abs(self.a - self.law.a) < 1e-4, f"a = {self.a}, and its constants give {self.law.a}.")
+        _require(
+            self.a is None or abs(self.a - self.law.a) < 1e-4, f"a = {self.a}, and its constants give {self.law.a}."
+        )
         for name in ("objective", "noise"):
             value = getattr(self, name)
             _require(value is None or 0 <= value < math.inf, f"{name} = {value} is not at least 0.")

@@ -4,6 +4,7 @@ import numpy as np
 
 from nextok.errors import InputError
 from nextok.scaling.bootstrap import Bootstrap
+from nextok.scaling.grouping import same_size
 from nextok.scaling.laws import ParametricLaw
 from nextok.scaling.projection import EXPONENTS
 from nextok.scaling.runs import Runs
@@ -11,7 +12,6 @@ from nextok.scaling.runs import Runs
 FEWEST_RUNS = 6
 """One more than the constants."""
 _FEWEST_DISTINCT = 3  # sizes, and lengths: two points say nothing of a curve
-_SAME = 0.02  # of log: sizes and lengths this near to each other count as one
 _THINNEST = 0.05  # spread across the line that the runs lie along, as a share of that along it
 _TERM_GONE = 1e-3  # share of the smallest loss
 _MOST_AT_A_BOUND = 0.1  # of the resamples
@@ -33,8 +33,8 @@ def require_enough(runs: Runs) -> None:
 def reasons_in_design(runs: Runs) -> list[str]:
     """Returns why the places of these runs cannot tell the constants, whatever their losses."""
     reasons = []
-    for name, column_R in (("sizes", runs.N_R), ("lengths in tokens", runs.D_R)):
-        distinct = 1 + int((np.diff(np.sort(np.log(column_R))) > _SAME).sum())
+    for name, column_R in (("sizes", runs.N), ("lengths in tokens", runs.D)):
+        distinct = 1 + int(same_size(column_R).max())
         if distinct < _FEWEST_DISTINCT:
             reasons.append(f"the runs have {distinct} distinct {name}; {_FEWEST_DISTINCT} are needed")
     if not reasons and _across_over_along(runs) < _THINNEST:
@@ -54,12 +54,12 @@ def reasons_in_fit(law: ParametricLaw | None, runs: Runs) -> list[str]:
         for name, value in (("alpha", law.alpha), ("beta", law.beta))
         if not EXPONENTS[0] < value < EXPONENTS[1]
     ]
-    least = _TERM_GONE * float(runs.loss_R.min())
-    if law.E < least:
+    least = _TERM_GONE * float(runs.loss.min())
+    if least > law.E:
         reasons.append("E ran to 0: the runs do not reach far enough to show where the loss levels off")
-    if float((law.A * runs.N_R**-law.alpha).max()) < least:
+    if float((law.A * runs.N**-law.alpha).max()) < least:
         reasons.append("A ran to 0: the loss does not depend on N among these runs")
-    if float((law.B * runs.D_R**-law.beta).max()) < least:
+    if float((law.B * runs.D**-law.beta).max()) < least:
         reasons.append("B ran to 0: the loss does not depend on D among these runs")
     return reasons
 
@@ -82,6 +82,6 @@ def reasons_in_bootstrap(drawn: Bootstrap, runs: Runs) -> list[str]:
 
 def _across_over_along(runs: Runs) -> float:
     """Returns the smaller over the larger spread of log N and log D along their own axes."""
-    logs_R2 = np.log(np.stack([runs.N_R, runs.D_R], axis=1))
+    logs_R2 = np.log(np.stack([runs.N, runs.D], axis=1))
     spreads = np.linalg.svd(logs_R2 - logs_R2.mean(axis=0), compute_uv=False)
     return float(spreads[1] / spreads[0])

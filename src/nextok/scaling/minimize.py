@@ -1,9 +1,9 @@
 """Newton's method with a damping that learns, on many objectives at once: every start and every resample is a row.
 
-Beyond delta Huber's loss is a line, so the second derivatives come from few runs and jump: plain Newton strays. The step
-solves (H + damping U) step = -gradient, where U belongs to reweighted squares that lie above the objective: damped fully
-it is a step that cannot go up, undamped it is Newton's. Rows go on until Newton's own estimate of what is left to gain
-is 1e-12 of F; 400 resamples of 240 runs take a fifth of a second, where one call of a library for each takes seconds.
+Beyond delta Huber's loss is a line, so the second derivatives come from few runs and jump: plain Newton strays. The
+step solves (H + damping U) step = -gradient, where U belongs to reweighted squares that lie above the objective: damped
+fully it is a step that cannot go up, undamped it is Newton's. Rows go on until Newton's own estimate of what is left to
+gain is 1e-12 of F. 400 resamples of 240 runs take a fifth of a second; one call of a library for each takes seconds.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ _CELLS_AT_ONCE = 400_000  # of rows by runs: some 80 MB of workspace
 class Minima:
     """Where each row came to rest."""
 
-    theta_S5: Thetas
-    objective_S: Float[np.ndarray, " S"]
-    settled_S: Bool[np.ndarray, " S"]
+    theta: Thetas
+    objective: Float[np.ndarray, " S"]
+    settled: Bool[np.ndarray, " S"]
     """Whether the row stopped by itself; the others used up their steps."""
 
 
@@ -39,13 +39,13 @@ def minimize(start_S5: Thetas, points: Points, samples: Samples, delta: float = 
         samples: The version of the runs that each row fits.
         delta: Of Huber's loss.
     """
-    at_once = max(1, _CELLS_AT_ONCE // len(points.n_R))
+    at_once = max(1, _CELLS_AT_ONCE // len(points.n))
     pieces = [slice(at, at + at_once) for at in range(0, len(start_S5), at_once)]
     done = [_minimize(start_S5[piece], points, samples.rows(piece), delta) for piece in pieces]
     return Minima(
-        np.concatenate([each.theta_S5 for each in done]),
-        np.concatenate([each.objective_S for each in done]),
-        np.concatenate([each.settled_S for each in done]),
+        np.concatenate([each.theta for each in done]),
+        np.concatenate([each.objective for each in done]),
+        np.concatenate([each.settled for each in done]),
     )
 
 
@@ -76,8 +76,8 @@ class _Rows:
 
 def _step(state: _Rows, local: Slopes, points: Points, samples: Samples, delta: float) -> None:
     """Moves every row one step down; a row that cannot go down, or need not, is settled."""
-    upper = _never_singular(local.upper_S55, samples)
-    noise = _LAST_BIT * samples.weight_SR.sum(axis=1)
+    upper = _never_singular(local.upper, samples)
+    noise = _LAST_BIT * samples.weight.sum(axis=1)
     todo = np.arange(len(state.F))
     for _ in range(_TRIES):
         step, gain = _damped_newton(local, upper, state.damping, todo)
@@ -102,10 +102,10 @@ def _damped_newton(
     local: Slopes, upper: np.ndarray, damping: np.ndarray, todo: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the step of each row and what it should gain; a gain of 0 where the matrix has a way down without end."""
-    matrix = local.hessian_S55[todo] + damping[todo, None, None] * upper[todo]
+    matrix = local.hessian[todo] + damping[todo, None, None] * upper[todo]
     values, vectors = np.linalg.eigh(matrix)
     definite = values[:, 0] > 1e-14 * np.abs(values).max(axis=1)
-    along = np.einsum("sji,sj->si", vectors, local.gradient_S5[todo])
+    along = np.einsum("sji,sj->si", vectors, local.gradient[todo])
     scaled = np.where(definite[:, None], along / np.where(definite[:, None], values, 1.0), 0.0)
     return -np.einsum("sij,sj->si", vectors, scaled), np.where(definite, (along * scaled).sum(axis=1), 0.0)
 
@@ -113,5 +113,5 @@ def _damped_newton(
 def _never_singular(upper_S55: np.ndarray, samples: Samples) -> np.ndarray:
     """Returns U with a little on its diagonal, for constants that no run of this version depends on."""
     trace_S = np.trace(upper_S55, axis1=1, axis2=2)
-    least_S = 1e-9 * trace_S + 1e-12 * samples.weight_SR.sum(axis=1)
+    least_S = 1e-9 * trace_S + 1e-12 * samples.weight.sum(axis=1)
     return upper_S55 + least_S[:, None, None] * np.eye(upper_S55.shape[1])

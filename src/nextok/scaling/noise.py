@@ -31,17 +31,17 @@ class Noise:
 
 def repeats(runs: Runs) -> Iterator[Int[np.ndarray, " M"]]:
     """Yields the positions of runs that share N and D and differ in their seed, group by group."""
-    _, group_R = np.unique(np.stack([runs.N_R, runs.D_R], axis=1), axis=0, return_inverse=True)
+    _, group_R = np.unique(np.stack([runs.N, runs.D], axis=1), axis=0, return_inverse=True)
     group_R = group_R.reshape(-1)
     for group in range(int(group_R.max()) + 1):
         members = np.flatnonzero(group_R == group)
-        if len(np.unique(runs.seed_R[members])) == len(members) > 1:
+        if len(np.unique(runs.seed[members])) == len(members) > 1:
             yield members
 
 
 def seed_noise(runs: Runs) -> Noise | None:
     """Returns the spread among repeated seeds, or None without a repeat."""
-    deviations = [np.log(runs.loss_R[members]) for members in repeats(runs)]
+    deviations = [np.log(runs.loss[members]) for members in repeats(runs)]
     degrees = sum(len(each) - 1 for each in deviations)
     if not degrees:
         return None
@@ -61,6 +61,6 @@ def other_seeds(runs: Runs) -> Float[np.ndarray, " K"] | None:
     """Returns how far log losses lie from the mean of their repeats, widened to the spread of single runs."""
     deviations = []
     for members in repeats(runs):
-        logs = np.log(runs.loss_R[members])
+        logs = np.log(runs.loss[members])
         deviations.append((logs - logs.mean()) * np.sqrt(len(logs) / (len(logs) - 1)))
     return np.concatenate(deviations) if deviations else None

@@ -28,26 +28,26 @@ _SUBSETS = [list(subset) for size in (1, 2, 3) for subset in combinations(range(
 class Projected:
     """The best E, A', B' at each pair of exponents; A' and B' are in units of the mean N and D."""
 
-    exponents_G2: Float[np.ndarray, "G 2"]
-    amounts_G3: Float[np.ndarray, "G 3"]
-    squares_G: Float[np.ndarray, " G"]
+    exponents: Float[np.ndarray, "G 2"]
+    amounts: Float[np.ndarray, "G 3"]
+    squares: Float[np.ndarray, " G"]
     """Sum of the squared errors of L."""
 
     def theta(self, tiny: float) -> Thetas:
         """Returns each as theta, with `tiny` in place of amounts of 0."""
-        return np.concatenate([np.log(np.maximum(self.amounts_G3, tiny)), self.exponents_G2], axis=1)
+        return np.concatenate([np.log(np.maximum(self.amounts, tiny)), self.exponents], axis=1)
 
 
 def project(exponents_G2: Float[np.ndarray, "G 2"], runs: Runs, points: Points) -> Projected:
     """Returns the best non-negative E, A', B' for each pair of exponents."""
     alpha_G1, beta_G1 = exponents_G2.T[:, :, None]
-    powers = np.exp(-alpha_G1 * points.n_R), np.exp(-beta_G1 * points.d_R)
+    powers = np.exp(-alpha_G1 * points.n), np.exp(-beta_G1 * points.d)
     X_G3R = np.stack([np.ones_like(powers[0]), *powers], axis=1)
-    gram_G33, moments_G3 = X_G3R @ X_G3R.transpose(0, 2, 1), X_G3R @ runs.loss_R
+    gram_G33, moments_G3 = X_G3R @ X_G3R.transpose(0, 2, 1), X_G3R @ runs.loss
     best_G3, least_G = np.zeros((len(X_G3R), 3)), np.full(len(X_G3R), np.inf)
     for subset in _SUBSETS:  # seven: the sign pattern of the answer is one of them
         amounts_G3 = _solved(gram_G33, moments_G3, subset)
-        error_GR = np.einsum("gk,gkr->gr", amounts_G3, X_G3R) - runs.loss_R
+        error_GR = np.einsum("gk,gkr->gr", amounts_G3, X_G3R) - runs.loss
         squares_G = np.where((amounts_G3 >= 0).all(axis=1), (error_GR**2).sum(axis=1), np.inf)
         better_G = squares_G < least_G
         best_G3[better_G], least_G[better_G] = amounts_G3[better_G], squares_G[better_G]
@@ -62,7 +62,7 @@ def least_squares(runs: Runs, points: Points) -> Float[np.ndarray, " 5"]:
     for _ in range(_ZOOMS):
         logs_G2 = np.clip(centre_2 + _square(size) * half, low, high)
         found = project(np.exp(logs_G2), runs, points)
-        best = int(np.argmin(found.squares_G))
+        best = int(np.argmin(found.squares))
         centre_2, half, size = logs_G2[best], half * _ZOOM, _ZOOM_GRID
     return found.theta(_tiny(runs))[best]
 
@@ -75,7 +75,7 @@ def starts(runs: Runs, points: Points) -> Thetas:
 
 
 def _tiny(runs: Runs) -> float:
-    return float(_TINY * runs.loss_R.max())
+    return float(_TINY * runs.loss.max())
 
 
 def _square(size: int) -> Float[np.ndarray, "G 2"]:

@@ -56,30 +56,30 @@ class LeftOut:
 class Runs:
     """Finished runs: what each had, and what it came to."""
 
-    N_R: Float[np.ndarray, " R"]
+    N: Float[np.ndarray, " R"]
     """Parameters."""
-    D_R: Float[np.ndarray, " R"]
+    D: Float[np.ndarray, " R"]
     """Training tokens."""
-    loss_R: Float[np.ndarray, " R"]
+    loss: Float[np.ndarray, " R"]
     """Final loss."""
-    seed_R: Int[np.ndarray, " R"]
+    seed: Int[np.ndarray, " R"]
     """Seeds; `NO_SEED` where the table has none."""
-    line_R: Int[np.ndarray, " R"]
+    line: Int[np.ndarray, " R"]
     """Lines of the file."""
     left_out: tuple[LeftOut, ...] = ()
     """Rows of the same file that are not here."""
 
     def __len__(self) -> int:
-        return len(self.N_R)
+        return len(self.N)
 
     @property
-    def C_R(self) -> Float[np.ndarray, " R"]:  # noqa: N802 - the paper's letter
+    def C(self) -> Float[np.ndarray, " R"]:  # noqa: N802 - the paper's letter
         """Returns 6 N D of every run."""
-        return FLOPS_PER_PARAMETER_AND_TOKEN * self.N_R * self.D_R
+        return FLOPS_PER_PARAMETER_AND_TOKEN * self.N * self.D
 
     def take(self, chosen_M: Int[np.ndarray, " M"], left_out: Sequence[LeftOut] = ()) -> "Runs":
         """Returns the runs of these positions, with more rows among those left out."""
-        columns = {name: getattr(self, name)[chosen_M] for name in ("N_R", "D_R", "loss_R", "seed_R", "line_R")}
+        columns = {name: getattr(self, name)[chosen_M] for name in ("N", "D", "loss", "seed", "line")}
         return replace(self, **columns, left_out=(*self.left_out, *left_out))
 
     def without_highest(self, count: int) -> "Runs":
@@ -90,9 +90,9 @@ class Runs:
         """
         if not 0 <= count < len(self):
             raise InputError(f"--drop-highest {count} does not fit a table of {len(self)} finished runs.")
-        from_high = np.argsort(-self.loss_R, kind="stable")
+        from_high = np.argsort(-self.loss, kind="stable")
         dropped = [
-            LeftOut(line=int(self.line_R[each]), reason=f"loss {self.loss_R[each]:.4g} is among the {count} highest")
+            LeftOut(line=int(self.line[each]), reason=f"loss {self.loss[each]:.4g} is among the {count} highest")
             for each in from_high[:count]
         ]
         return self.take(np.sort(from_high[count:]), dropped)
@@ -111,7 +111,7 @@ def runs_of(N: Sequence[float], D: Sequence[float], loss: Sequence[float], seed:
     for name, column in zip(("N", "D", "loss"), columns, strict=True):
         if not (np.isfinite(column) & (column > 0)).all():
             raise InputError(f"A {name} among these runs is not above 0.")
-    return Runs(N_R=columns[0], D_R=columns[1], loss_R=columns[2], seed_R=seed_R, line_R=np.arange(1, len(N) + 1))
+    return Runs(N=columns[0], D=columns[1], loss=columns[2], seed=seed_R, line=np.arange(1, len(N) + 1))
 
 
 def read_runs(path: Path, columns: Columns | None = None) -> Runs:
@@ -130,8 +130,9 @@ def read_runs(path: Path, columns: Columns | None = None) -> Runs:
         kept, left_out = _sorted_out(table, _numbered(rows, path, len(header)))
     except csv.Error as error:
         raise InputError(f"{path}, line {rows.line_num}, is not CSV: {error}.") from error
-    read = runs_of(*([row[k] for row in kept] for k in range(3)), [row[3] for row in kept])
-    return replace(read, line_R=np.array([row[4] for row in kept], np.int64), left_out=tuple(left_out))
+    N, D, loss, seed, line = ([row[k] for row in kept] for k in range(5))
+    read = runs_of(N, D, loss, [int(each) for each in seed])
+    return replace(read, line=np.array(line, np.int64), left_out=tuple(left_out))
 
 
 class _Table:
@@ -168,7 +169,9 @@ class _Table:
             return NO_SEED
         text = row[self.seed].strip()
         if not (text.isascii() and text.isdigit() and len(text) <= 18):
-            raise InputError(f"{self.path}, line {line}: seed {text[:40]!r} is not a whole number of 18 digits or less.")
+            raise InputError(
+                f"{self.path}, line {line}: seed {text[:40]!r} is not a whole number of 18 digits or less."
+            )
         return int(text)
 
     def reason_to_leave(self, row: list[str]) -> str:
