@@ -8,8 +8,8 @@ from nextok.scaling.budget import Budget, BudgetOptions, Speed, power, settle
 from nextok.scaling.buildable import Buildable, ModelOptions, build
 from nextok.scaling.covered import COUNTINGS, Counting, Covered, counted
 from nextok.scaling.fit import fit
-from nextok.scaling.fit_result import Fit, FitOptions
-from nextok.scaling.fitted import ConstantIntervals, FittedLaw, law_of, read_fitted_law
+from nextok.scaling.fit_result import Fit, FitOptions, intervals
+from nextok.scaling.fitted import ConstantIntervals, FittedLaw, LossUnit, law_of, read_fitted_law
 from nextok.scaling.laws import FLOPS_PER_PARAMETER_AND_TOKEN, ParametricLaw
 from nextok.scaling.noise import Noise
 from nextok.scaling.objective import HUBER_DELTA
@@ -40,6 +40,7 @@ __all__ = [
     "FitOptions",
     "FittedLaw",
     "LeftOut",
+    "LossUnit",
     "ModelOptions",
     "Noise",
     "OtherSize",
@@ -62,6 +63,7 @@ __all__ = [
     "cheapest_served",
     "counted",
     "finished_run",
+    "intervals",
     "fit",
     "law_of",
     "other_size",

@@ -104,7 +104,9 @@ def predicted_log_loss(theta_S5: Thetas, points: Points) -> Float[np.ndarray, "S
     return _terms(theta_S5, points)[0]
 
 
-def objective(theta: Thetas, points: Points, samples: Samples, delta: float = HUBER_DELTA) -> Float[np.ndarray, " S"]:
+def objective(
+    theta_S5: Thetas, points: Points, samples: Samples, delta: float = HUBER_DELTA
+) -> Float[np.ndarray, " S"]:
     """Returns F of every row on its version of the runs."""
     r_SR = predicted_log_loss(theta_S5, points) - samples.log_loss
     return _huber_sum(r_SR, samples.weight, delta)
