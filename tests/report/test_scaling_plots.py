@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nextok.errors import DiskError
-from nextok.report.panels import Curve, Panel, Point
+from nextok.report.panels import Cloud, Curve, Panel, Point
 from nextok.report.scaling_plots import plot_panels
 
 CURVE = Curve(name="20:1", x=[1e18, 1e20, 1e22], y=[20.0, 20.0, 20.0], low=[10.0] * 3, high=[40.0] * 3, leading=True)
@@ -61,3 +61,17 @@ def test_a_place_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(DiskError):
         plot_panels([PANEL], tmp_path / "file" / "plot.png", title="t")
+
+
+def test_a_cloud_has_a_colour_of_its_own_on_even_axes(tmp_path: Path) -> None:
+    few = Cloud(name="runs", x=[-1.0, 0.0, 1.0], y=[-2.0, 0.0, 2.0])
+    line = Curve(name="as predicted", x=[-1.0, 1.0], y=[-2.0, 2.0])
+    panel = Panel(title="", x_label="", y_label="", curves=[line], clouds=[few], log_x=False, log_y=False)
+    plot_panels([panel], tmp_path / "plot.png", title="")
+    vermilion = count_colour(pixels(tmp_path / "plot.png"), "#D55E00")
+    plot_panels(
+        [Panel(title="", x_label="", y_label="", curves=[line], log_x=False, log_y=False)],
+        tmp_path / "plot.png",
+        title="",
+    )
+    assert vermilion == 0 or vermilion > count_colour(pixels(tmp_path / "plot.png"), "#D55E00")

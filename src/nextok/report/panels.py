@@ -47,7 +47,7 @@ class Cloud:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Panel:
-    """One pair of axes. The x axis is always logarithmic."""
+    """One pair of axes, logarithmic unless said otherwise."""
 
     title: str
     x_label: str
@@ -58,6 +58,7 @@ class Panel:
     mark_x: float | None = None
     """A vertical line, such as the budget."""
     mark_name: str = ""
+    log_x: bool = True
     log_y: bool = True
     y_limits: tuple[float, float] | None = None
     """What is shown of y; curves may leave it. None: all."""

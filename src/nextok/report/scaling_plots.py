@@ -66,7 +66,8 @@ def _names(panel: Panel) -> list[str]:
 
 def _draw(axes: Axes, panel: Panel, names: list[str]) -> None:
     """Draws one panel; a name has the same colour and dashes in all of them."""
-    axes.set_xscale("log")
+    if panel.log_x:
+        axes.set_xscale("log")
     if panel.log_y:
         axes.set_yscale("log")
     axes.set_title(panel.title, loc="left", fontsize=10, color=_QUIET, parse_math=False)

@@ -24,7 +24,6 @@ _FEWEST_LENGTHS = 3  # of a size
 _FEWEST_BUDGETS = 3
 _NO_ISOFLOP = f"there are fewer than {_FEWEST_BUDGETS} budgets with a minimum among {_FEWEST_SIZES} sizes or more"
 _NO_ENVELOPE = f"fewer than {_FEWEST_BUDGETS} sizes of {_FEWEST_LENGTHS} lengths or more are lowest between two others"
-_FINE = 400
 _COMPUTES = 200
 
 
@@ -130,11 +129,13 @@ def _parabola_minimum(log_N_M: np.ndarray, loss_M: np.ndarray) -> tuple[float | 
 
 
 def _akima_minimum(log_N_M: np.ndarray, loss_M: np.ndarray) -> tuple[float | None, str]:
-    fine = np.linspace(log_N_M[0], log_N_M[-1], _FINE)
-    place = int(np.argmin(Akima1DInterpolator(log_N_M, loss_M)(fine)))
-    if place in (0, _FINE - 1):
+    spline = Akima1DInterpolator(log_N_M, loss_M)
+    level = spline.derivative().roots(extrapolate=False)
+    candidates = np.concatenate([log_N_M, level[np.isfinite(level)]])  # not finite: a stretch that is level throughout
+    lowest = float(candidates[np.argmin(spline(candidates))])
+    if lowest in (log_N_M[0], log_N_M[-1]):
         return None, "the lowest loss is at the edge of the sizes that were run"
-    return float(fine[place]), ""
+    return lowest, ""
 
 
 def _line(name: str, minima: list[tuple[float, float]], left_out: list[str], missing: str) -> Approach:

@@ -10,7 +10,7 @@ def fit_panels(fit: Fit, *, loss_unit: str) -> tuple[Panel, Panel, Panel]:
     """Returns three panels; a trend left in the last two is what the law gets wrong."""
     runs = fit.runs
     percent_R = 100 * fit.residual
-    clouds = _parts(percent_R, fit)
+    clouds = _parts(fit)
     return (
         _measured(fit, loss_unit),
         _residuals("parameters N", runs.N, percent_R, clouds),
@@ -28,9 +28,10 @@ def _measured(fit: Fit, loss_unit: str) -> Panel:
         y_label=f"measured loss ({loss_unit})",
         curves=[Curve(name="as predicted", x=ends, y=ends)],
         clouds=[
-            Cloud(name=name, x=predicted_R[chosen].tolist(), y=loss_R[chosen].tolist())
-            for name, chosen in _parts(100 * fit.residual, fit)
+            Cloud(name=name, x=predicted_R[chosen].tolist(), y=loss_R[chosen].tolist()) for name, chosen in _parts(fit)
         ],
+        log_x=False,
+        log_y=False,
     )
 
 
@@ -46,7 +47,7 @@ def _residuals(label: str, x_R: np.ndarray, percent_R: np.ndarray, clouds: list[
     )
 
 
-def _parts(percent_R: np.ndarray, fit: Fit) -> list[tuple[str, np.ndarray]]:
+def _parts(fit: Fit) -> list[tuple[str, np.ndarray]]:
     """Returns the runs and the outliers among them, by position."""
     far = np.isin(fit.runs.line, [each.line for each in fit.outliers])
     parts = [("runs", np.flatnonzero(~far)), ("outliers", np.flatnonzero(far))]
