@@ -7,15 +7,23 @@ from nextok.scaling.noise import other_seeds, repeats, residual_noise, seed_nois
 from nextok.scaling.runs import runs_of
 
 
-def test_hand_value_of_two_pairs() -> None:
-    runs = runs_of([1, 1, 2, 2, 3], [5, 5, 5, 5, 5], np.exp([0.1, 0.2, 0.3, 0.7, 9.0]).tolist(), [0, 1, 0, 1, 0])
+PAIRS = [0.1, 0.2, 0.3, 0.7, 0.0, 0.2, 0.5, 0.5]
+
+
+def test_hand_value_of_four_pairs() -> None:
+    runs = runs_of([1, 1, 2, 2, 3, 3, 4, 4, 5], [5] * 9, np.exp([*PAIRS, 9.0]).tolist(), [0, 1] * 4 + [0])
     noise = seed_noise(runs)
     assert noise is not None
-    assert noise.share == pytest.approx(np.sqrt((0.1**2 / 2 + 0.4**2 / 2) / 2))
-    assert (noise.source, noise.degrees) == ("seeds", 2)
+    assert noise.share == pytest.approx(np.sqrt((0.1**2 + 0.4**2 + 0.2**2 + 0) / 2 / 4))
+    assert (noise.source, noise.degrees) == ("seeds", 4)
     deviations = other_seeds(runs)
     assert deviations is not None
-    np.testing.assert_allclose(np.sort(deviations), np.array([-0.2, -0.05, 0.05, 0.2]) * np.sqrt(2))
+    expected = np.array([-0.2, -0.1, -0.05, 0, 0, 0.05, 0.1, 0.2]) * np.sqrt(2)
+    np.testing.assert_allclose(np.sort(deviations), expected, atol=1e-12)
+
+
+def test_three_pairs_are_too_few() -> None:
+    assert seed_noise(runs_of([1, 1, 2, 2, 3, 3], [5] * 6, np.exp(PAIRS[:6]).tolist(), [0, 1] * 3)) is None
 
 
 def test_the_same_run_twice_is_no_repeat() -> None:

@@ -128,8 +128,9 @@ def _print(found: Fit, others: Sequence["Approach"], arguments: Arguments, conso
         title = "L(N, D) = E + A / N^alpha + B / D^beta"
         console.print(table(columns, _constant_rows(found, found.law), title=title))
         console.print(fact_table("How well", _quality_rows(found, arguments)))
-        console.print(table(("approach", "a", "+-", "minima"), _approach_rows(found.law, others, found)))
         _print_outliers(found, console)
+    if found.law is not None or any(other.a is not None for other in others):
+        console.print(table(("approach", "a", "+-", "minima"), _approach_rows(found, others)))
     for other in others:
         for reason in other.left_out[:_LINES]:
             console.print(f"Approach {other.name}: {reason}")
@@ -186,18 +187,19 @@ def _noise_source(found: Fit) -> str:
     return "by what the fit leaves over; no seed was repeated"
 
 
-def _approach_rows(law: ParametricLaw, others: Sequence["Approach"], found: Fit) -> list[tuple[object, ...]]:
+def _approach_rows(found: Fit, others: Sequence["Approach"]) -> list[tuple[object, ...]]:
     import numpy as np
 
-    laws = found.bootstraps[0].laws if found.bootstraps else ()
+    laws = found.bootstraps[0].laws if found.bootstraps and found.law is not None else ()
     spread = f"{float(np.std([each.a for each in laws])):.3f}" if laws else None
-    rows: list[tuple[object, ...]] = [("3: this law", f"{law.a:.3f}", spread, None)]
+    exponent = None if found.law is None else f"{found.law.a:.3f}"
+    rows: list[tuple[object, ...]] = [("3: this law", exponent, spread, None)]
     for other in others:
         if other.a is not None and other.standard_error is not None:
             rows.append((other.name, f"{other.a:.3f}", f"{other.standard_error:.3f}", len(other.minima)))
         else:
             rows.append((other.name, None, None, len(other.minima)))
-    if found.least_squares is not None:
+    if found.law is not None and found.least_squares is not None:
         rows.append(("least squares of L", f"{found.least_squares.a:.3f}", None, None))
     return rows
 

@@ -16,6 +16,8 @@ NoiseSource = Literal["seeds", "residuals"]
 MAD_TO_SD = 1.4826
 """Standard deviations in a median absolute deviation of a normal distribution."""
 
+_FEWEST_REPEATS = 4  # the spread of two pairs is half of what it should be in one case of five
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noise:
@@ -40,10 +42,10 @@ def repeats(runs: Runs) -> Iterator[Int[np.ndarray, " M"]]:
 
 
 def seed_noise(runs: Runs) -> Noise | None:
-    """Returns the spread among repeated seeds, or None without a repeat."""
+    """Returns the spread among repeated seeds, or None with fewer than four repeats: by chance those may agree."""
     deviations = [np.log(runs.loss[members]) for members in repeats(runs)]
     degrees = sum(len(each) - 1 for each in deviations)
-    if not degrees:
+    if degrees < _FEWEST_REPEATS:
         return None
     squares = sum(float(((each - each.mean()) ** 2).sum()) for each in deviations)
     return Noise(share=float(np.sqrt(squares / degrees)), source="seeds", degrees=degrees)
