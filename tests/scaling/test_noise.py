@@ -6,7 +6,6 @@ import pytest
 from nextok.scaling.noise import other_seeds, repeats, residual_noise, seed_noise
 from nextok.scaling.runs import runs_of
 
-
 PAIRS = [0.1, 0.2, 0.3, 0.7, 0.0, 0.2, 0.5, 0.5]
 
 

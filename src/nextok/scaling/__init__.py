@@ -7,6 +7,7 @@ from nextok.scaling.bootstrap import Bootstrap
 from nextok.scaling.budget import Budget, BudgetOptions, Speed, power, settle
 from nextok.scaling.buildable import Buildable, ModelOptions, build
 from nextok.scaling.covered import COUNTINGS, Counting, Covered, counted
+from nextok.scaling.design import Design, DesignOptions, PlannedRun, design, foretell
 from nextok.scaling.fit import fit
 from nextok.scaling.fit_result import Fit, FitOptions, intervals
 from nextok.scaling.fitted import ConstantIntervals, FittedLaw, LossUnit, law_of, read_fitted_law
@@ -34,6 +35,11 @@ __all__ = [
     "Columns",
     "ConstantIntervals",
     "Counting",
+    "Design",
+    "DesignOptions",
+    "PlannedRun",
+    "design",
+    "foretell",
     "Covered",
     "FinishedRun",
     "Fit",
