@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextok.report.panels import Curve
+from nextok.report.panels import Cloud, Curve
 
 
 def test_columns_are_of_one_length() -> None:
@@ -11,3 +11,5 @@ def test_columns_are_of_one_length() -> None:
         Curve(name="a", x=[1.0, 2.0], y=[3.0])
     with pytest.raises(AssertionError, match="columns of a"):
         Curve(name="a", x=[1.0, 2.0], y=[3.0, 4.0], low=[1.0])
+    with pytest.raises(AssertionError, match="columns of c"):
+        Cloud(name="c", x=[1.0, 2.0], y=[3.0])

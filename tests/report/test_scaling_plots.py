@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nextok.errors import DiskError
-from nextok.report.panels import Curve, Panel, Point
+from nextok.report.panels import Cloud, Curve, Panel, Point
 from nextok.report.scaling_plots import plot_panels
 
 CURVE = Curve(name="20:1", x=[1e18, 1e20, 1e22], y=[20.0, 20.0, 20.0], low=[10.0] * 3, high=[40.0] * 3, leading=True)
@@ -61,3 +61,16 @@ def test_a_place_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(DiskError):
         plot_panels([PANEL], tmp_path / "file" / "plot.png", title="t")
+
+
+def test_a_cloud_is_drawn_as_dots_on_even_axes(tmp_path: Path) -> None:
+    few = Cloud(name="runs", x=[-1.0, 0.0, 1.0], y=[-2.0, 0.0, 2.0])
+    line = Curve(name="as predicted", x=[-1.0, 1.0], y=[-2.0, 2.0])
+    reddish = []
+    for clouds in ([], [few]):
+        panel = Panel(title="", x_label="", y_label="", curves=[line], clouds=clouds, log_x=False, log_y=False)
+        plot_panels([panel], tmp_path / "plot.png", title="")
+        image = pixels(tmp_path / "plot.png")
+        reddish.append(int((image[..., 0] - image[..., 2] > 0.4).sum()))
+    assert reddish[0] == 0
+    assert reddish[1] > 50

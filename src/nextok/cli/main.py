@@ -28,6 +28,8 @@ VERBS = {
     "export": "a model as a transformers directory or a GGUF file, checked in the programs that read it",
     "bench": "measure this machine's limits, and a model's speed against them",
     "plan": "what to train for a compute, time, money, data or size budget, by every scaling rule",
+    "fit": "the scaling law that your runs follow, and how sure it is",
+    "predict": "a run's loss before it starts, and the score when it is over",
     "lesson": "run a lesson's worked example: expected beside computed, and why",
 }
 

@@ -34,17 +34,31 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cloud:
+    """Many measured points of one kind."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+    def __post_init__(self) -> None:
+        assert len(self.x) == len(self.y), f"the columns of {self.name} are {len(self.x)} and {len(self.y)} long"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Panel:
-    """One pair of axes. The x axis is always logarithmic."""
+    """One pair of axes, logarithmic unless said otherwise."""
 
     title: str
     x_label: str
     y_label: str
     curves: Sequence[Curve]
     points: Sequence[Point] = ()
+    clouds: Sequence[Cloud] = ()
     mark_x: float | None = None
     """A vertical line, such as the budget."""
     mark_name: str = ""
+    log_x: bool = True
     log_y: bool = True
     y_limits: tuple[float, float] | None = None
     """What is shown of y; curves may leave it. None: all."""

@@ -54,15 +54,20 @@ def plot_panels(panels: Sequence[Panel], path: Path, *, title: str) -> None:
         figure = Figure(figsize=(width * len(panels), height), dpi=_DPI, layout="constrained")
         canvas = FigureCanvasAgg(figure)
         figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
-        names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
+        names = list(dict.fromkeys(name for panel in panels for name in _names(panel)))
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             _draw(axes, panel, names)
         write_atomically(path, lambda stream: canvas.print_png(stream))
 
 
+def _names(panel: Panel) -> list[str]:
+    return [curve.name for curve in panel.curves] + [cloud.name for cloud in panel.clouds]
+
+
 def _draw(axes: Axes, panel: Panel, names: list[str]) -> None:
     """Draws one panel; a name has the same colour and dashes in all of them."""
-    axes.set_xscale("log")
+    if panel.log_x:
+        axes.set_xscale("log")
     if panel.log_y:
         axes.set_yscale("log")
     axes.set_title(panel.title, loc="left", fontsize=10, color=_QUIET, parse_math=False)
@@ -73,6 +78,9 @@ def _draw(axes: Axes, panel: Panel, names: list[str]) -> None:
     for curve in panel.curves:
         number = names.index(curve.name)
         _draw_curve(axes, curve, _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)])
+    for cloud in panel.clouds:
+        colour = _COLOURS[names.index(cloud.name) % len(_COLOURS)]
+        axes.plot(cloud.x, cloud.y, marker="o", ms=3.5, mew=0, color=colour, alpha=0.7, ls="", label=cloud.name)
     if panel.mark_x is not None:
         axes.axvline(panel.mark_x, color=_INK, lw=0.8, zorder=1, label=panel.mark_name or None)
     for point in panel.points:

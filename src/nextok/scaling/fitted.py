@@ -4,8 +4,14 @@
 {
   "schema": 1,
   "law": {"E": 1.82, "A": 478.0, "B": 2143.0, "alpha": 0.347, "beta": 0.367},
+  "a": 0.51401,
+  "objective": 0.0010183,
+  "noise": 0.005,
+  "noise_source": "residuals",
   "level": 0.8,
-  "intervals": {"E": [1.78, 1.85], "A": [330, 650], "B": [1300, 4400], "alpha": [0.33, 0.37], "beta": [0.34, 0.4]},
+  "intervals": {
+    "E": [1.78, 1.85], "A": [330, 650], "B": [1300, 4400], "alpha": [0.33, 0.37], "beta": [0.34, 0.4], "a": [0.49, 0.54]
+  },
   "draws": [[1.81, 470.1, 2100.0, 0.346, 0.366]],
   "covered": {"N": [5.7e7, 1.6e10], "D": [2.4e8, 3.2e11], "C": [1.4e18, 1.3e22]},
   "counting": "total",
@@ -20,6 +26,7 @@ The constants hang together so tightly that five intervals say little of N* or o
 whole bootstrap, one refitted (E, A, B, alpha, beta) a line; every interval of a plan is read off them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +39,7 @@ from nextok.errors import InputError
 from nextok.files import read_json, write_json
 from nextok.scaling.covered import Counting, Covered
 from nextok.scaling.laws import ParametricLaw
+from nextok.scaling.noise import NoiseSource
 
 SCHEMA = 1
 Draw = tuple[float, float, float, float, float]
@@ -48,6 +56,8 @@ class ConstantIntervals:
     B: tuple[float, float]
     alpha: tuple[float, float]
     beta: tuple[float, float]
+    a: tuple[float, float] | None = None
+    """Of the exponent of N* in C."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +74,14 @@ class FittedLaw:
     """Unit of E and of every loss."""
     runs: int
     """Runs the law was fitted to; at least 1."""
+    a: float | None = None
+    """Exponent of N* in C, beta / (alpha + beta), for people to read; checked against the constants."""
+    objective: float | None = None
+    """Sum of Huber's losses at the best fit; at least 0."""
+    noise: float | None = None
+    """Standard deviation of log loss between runs that differ in their seed alone; at least 0."""
+    noise_source: NoiseSource | None = None
+    """Whether `noise` is of repeated seeds, or of what the fit leaves over."""
     intervals: ConstantIntervals | None = None
     """Of the constants, at `level`; None where there was no bootstrap."""
     level: float = 0.8
@@ -80,6 +98,12 @@ class FittedLaw:
     def __post_init__(self) -> None:
         _require(self.schema == SCHEMA, f"its schema is {self.schema}, and this version reads {SCHEMA}.")
         _require(self.runs >= 1, f"runs = {self.runs} is below 1.")
+        _require(
+            self.a is None or abs(self.a - self.law.a) < 1e-4, f"a = {self.a}, and its constants give {self.law.a}."
+        )
+        for name in ("objective", "noise"):
+            value = getattr(self, name)
+            _require(value is None or 0 <= value < math.inf, f"{name} = {value} is not at least 0.")
         _require(0 < self.level < 1, f"level = {self.level} is not in (0, 1).")
         for draw in self.draws:
             law_of(draw)
