@@ -120,3 +120,14 @@ def test_one_wild_run_is_named_and_hardly_moves_the_law() -> None:
 def test_two_runs_are_refused() -> None:
     with pytest.raises(InputError, match="there are 2 finished runs"):
         fit(runs_of([1e5, 2e5], [1e6, 2e6], [3.0, 2.9]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_table_gives_a_law_or_reasons(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    count = int(draw.integers(6, 30))
+    N_R, D_R = np.exp(draw.uniform(0, 25, count)), np.exp(draw.uniform(0, 30, count))
+    losses = (draw.uniform(1, 5, count), np.full(count, 3.0), np.exp(draw.uniform(-20, 20, count)), N_R**-0.3)
+    found = fit(runs_of(N_R, D_R, losses[seed % 4]), FitOptions(resamples=20))  # type: ignore[arg-type]
+    assert (found.law is None) == bool(found.not_identified)
+    assert np.isfinite(found.objective)
