@@ -1,8 +1,9 @@
-"""The baseline of `time_to_loss.py`: nanoGPT's CPU recipe as a plain PyTorch loop, float32, eager, nothing of nextok.
+"""The baseline of `time_to_loss.py`: nanoGPT's CPU recipe as a plain float32 PyTorch loop, nothing of nextok.
 
-4 layers, 4 heads, width 128, context 64, no dropout, no biases; 12 sequences a step, 2,000 steps; AdamW 1e-3 to 1e-4 by a
-cosine after 100 steps of warm-up, betas 0.9 and 0.99, decay 0.1 of matrices, gradients clipped at 1. Windows are drawn with
-replacement. Source: nanoGPT's README (its flags for a CPU) and the defaults of its train.py. Written once; it is never tuned.
+4 layers, 4 heads, width 128, context 64, no dropout, no biases; 12 sequences a step, 2,000 steps; AdamW 1e-3 to 1e-4
+by a cosine after 100 steps of warm-up, betas 0.9 and 0.99, decay 0.1 of matrices, gradients clipped at 1. Windows are
+drawn with replacement. Source: nanoGPT's README (its flags for a CPU) and the defaults of its train.py. Written once;
+it is never tuned.
 
 python benchmarks/reference_loop.py TEXT --seed 0
 """
@@ -81,7 +82,7 @@ def windows(split: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def main() -> None:
-    """Trains, and prints seconds of training steps alone, tokens a second and the loss of the whole validation split."""
+    """Trains, and prints seconds of training steps alone, tokens a second and the loss of the validation split."""
     parser = argparse.ArgumentParser()
     parser.add_argument("text")
     parser.add_argument("--seed", type=int, default=0)
