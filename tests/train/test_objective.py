@@ -31,6 +31,7 @@ def test_precision_follows_what_the_processor_multiplies(
     config = preset_config("nano")
     assert resolve_precision(TrainConfig(), config, CPU) == precision
     assert resolve_precision(TrainConfig(precision="fp32"), config, CPU) == "fp32"
+    assert resolve_precision(TrainConfig(), config, CPU, cut=True) == "fp32"
     assert resolve_precision(TrainConfig(), replace(config, mask="none"), CPU) == "fp32", (
         "no fused form: casts cost more"
     )

@@ -27,14 +27,23 @@ Objective = Callable[[Batch, int, float], Tensor]
 """(piece of a batch, number of its first sample, scale) -> scale times the summed loss of its targets, in nats"""
 
 
-def resolve_precision(config: TrainConfig, model: ModelConfig, device: torch.device) -> Literal["fp32", "bf16"]:
-    """Returns the dtype of matrix products: `auto` is bf16 where the device multiplies it fast."""
+def resolve_precision(
+    config: TrainConfig, model: ModelConfig, device: torch.device, *, cut: bool = False
+) -> Literal["fp32", "bf16"]:
+    """Returns the dtype of matrix products: `auto` is bf16 where the device multiplies it fast.
+
+    Args:
+        config: What was asked for.
+        model: On a CPU only the fused loss gains by bf16.
+        device: Where it runs.
+        cut: Whether the weights will be cut over processes.
+    """
     if config.precision != "auto":
         return config.precision
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
     fast = device.type == "cpu" and not {"+avx512bf16", "+amx-bf16"}.isdisjoint(features())
-    return "bf16" if fast and fused.fits(model) else "fp32"
+    return "bf16" if fast and fused.fits(model) and not cut else "fp32"
 
 
 def choose_objective(model: GPT, config: TrainConfig, batch: Batch, hooks: Sequence[Hook]) -> Objective:

@@ -120,7 +120,7 @@ def run(
             emit(Message(text=text), hooks)
         config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size) if source is None else source.config
         check_run(corpus, config)
-        options = with_precision(options, config, device)
+        options = with_precision(options, config, device, processes)
         emit(Message(text=_model_line(config)), hooks)
         model, origin = _first_model(config, options, directory, source, processes)
         frozen = sum(parameter.numel() for parameter in model.parameters()) - trained_parameters(model)
@@ -145,7 +145,8 @@ def with_precision(
     options: RunOptions, model: ModelConfig, device: torch.device, processes: Processes = ALONE
 ) -> RunOptions:
     """Returns the options with `auto` settled, the same for all processes, so that a resumed run computes as before."""
-    precision = processes.from_leader(resolve_precision(options.train, model, device))
+    cut = options.train.parallel == "fsdp" and processes.store is not None
+    precision = processes.from_leader(resolve_precision(options.train, model, device, cut=cut))
     return replace(options, train=replace(options.train, precision=precision))
 
 
