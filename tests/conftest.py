@@ -85,6 +85,7 @@ MODELS: dict[str, dict[str, object]] = {
     "learned, qk-norm": {"qk_norm": True, "n_kv_heads": 2, "mlp": "swiglu"},
     "one of each": {"n_layers": 1, "n_heads": 1, "d_model": 4, "d_ff": 5},
     "dropout": {"dropout": 0.5},
+    "pairs": {"position": "rope", "bigrams": 70},
 }
 
 
@@ -107,6 +108,6 @@ def any_model(any_config: ModelConfig) -> "GPT":
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-            spread = 2.0 if name == "embed.positions.weight" else 0.3
+            spread = 2.0 if name in ("embed.positions.weight", "embed.bigrams.weight") else 0.3
             parameter.normal_(centre, spread, generator=generator)
     return model

@@ -70,6 +70,9 @@ class _Twin:
         x_TD = weights["embed.tokens.weight"][ids_T]
         if config.position == "learned":
             x_TD = x_TD + weights["embed.positions.weight"][: len(ids_T)]
+        if config.bigrams:
+            pairs_T = (ids_T[:-1] * config.vocab_size + ids_T[1:]) % config.bigrams
+            x_TD[1:] = x_TD[1:] + weights["embed.bigrams.weight"][pairs_T]
         for layer in range(config.n_layers):
             at = f"blocks.{layer}."
             if config.norm_placement == "before":

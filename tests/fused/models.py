@@ -12,7 +12,15 @@ KINDS: dict[str, dict[str, object]] = {
     "lesson": {"mlp": "gelu", "tied_head": False},
     "no biases": {"bias": False, "mlp": "relu"},
     "qwen3": {"norm": "rmsnorm", "position": "rope", "mlp": "swiglu", "qk_norm": True, "bias": False, "n_kv_heads": 2},
-    "speedrun": {"norm": "rmsnorm", "position": "rope", "mlp": "relu2", "bias": False, "logit_softcap": 3.0},
+    "speedrun": {
+        "norm": "rmsnorm",
+        "position": "rope",
+        "mlp": "relu2",
+        "bias": False,
+        "logit_softcap": 3.0,
+        "bigrams": 1000,
+    },
+    "shared pairs": {"bigrams": 50},
     "wide heads": {"d_head": 10, "position": "rope", "n_kv_heads": 1, "qk_norm": True},
 }
 

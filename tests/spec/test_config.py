@@ -79,7 +79,7 @@ def test_only_a_norm_before_the_sublayer_needs_one_at_the_end() -> None:
         ({"position": "rotary"}, "position = 'rotary' is not one of learned, rope."),
         ({"mlp": "silu"}, "mlp = 'silu' is not one of gelu, gelu_tanh, relu, relu2, swiglu."),
         ({"mask": None}, "mask = None is not one of causal, none."),
-        ({"init": "xavier"}, "init = 'xavier' is not one of gpt2, torch."),
+        ({"init": "xavier"}, "init = 'xavier' is not one of gpt2, torch, quiet."),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_the_value(wrong: dict, said: str) -> None:

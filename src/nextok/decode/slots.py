@@ -23,6 +23,7 @@ class Slots:
     def __init__(self, n_slots: int, context: int, vocab_size: int) -> None:
         self.n_slots, self.context, self.vocab_size = n_slots, context, vocab_size
         self._lengths = [0] * n_slots
+        self._held_BS = np.zeros((n_slots, context), np.int64)
 
     def length(self, slot: int) -> int:
         """Returns the tokens the slot holds.
@@ -49,11 +50,23 @@ class Slots:
         start, held = self.length(target), self.length(source)
         assert start <= length <= held, f"slot {target} has {start} tokens and slot {source} {held}, not {length}"
         self._copy_cache(source, target, slice(start, length))
+        self._held_BS[target, start:length] = self._held_BS[source, start:length]
         self._lengths[target] = length
 
     def _copy_cache(self, source: int, target: int, positions: slice) -> None:
         """Copies keys and values of these positions; the decoder's own part of `copy`."""
         raise NotImplementedError
+
+    def _hold(self, slot: int, ids_T: Sequence[int] | NDArray[np.int64]) -> None:
+        """Lengthens the slot by these ids."""
+        start = self._lengths[slot]
+        self._held_BS[slot, start : start + len(ids_T)] = ids_T
+        self._lengths[slot] = start + len(ids_T)
+
+    def _last_ids(self, slots: Sequence[int]) -> NDArray[np.int64]:
+        """Returns the last id of each slot, -1 where it is empty: what a first token of more makes a pair with."""
+        lengths = [self._lengths[slot] for slot in slots]
+        return np.array([self._held_BS[s, n - 1] if n else -1 for s, n in zip(slots, lengths, strict=True)], np.int64)
 
     def _check_room(self, slots: Sequence[int], tokens: int) -> None:
         """Refuses slots named twice or without room for so many more tokens, before any of them changes."""

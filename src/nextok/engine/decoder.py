@@ -82,19 +82,21 @@ class NumbaDecoder(Slots):
         checked_T = self._checked_ids(ids_T)
         start, T = self.length(slot), len(checked_T)
         self._check_room([slot], T)
+        pairs_T = self._pairs(np.concatenate([self._last_ids([slot]), checked_T[:-1]]), checked_T)
         whole_TV = np.empty((T, self.vocab_size), np.float32) if all_positions and T > _MOST_ROWS else None
         logits_MV = self._logits_MV
         for first in range(0, T, _MOST_ROWS):
-            ids_M = checked_T[first : first + _MOST_ROWS]
+            chunk = slice(first, first + _MOST_ROWS)
+            ids_M = checked_T[chunk]
             rows = len(ids_M)
             positions_M = np.arange(start + first, start + first + rows)
             firsts_P = np.arange(0, rows, self._span)
             counts_P = np.minimum(self._span, rows - firsts_P)
             wanted = rows if all_positions else int(first + rows == T)
-            logits_MV = self._run(ids_M, np.full(rows, slot), positions_M, firsts_P, counts_P, wanted)
+            logits_MV = self._run(ids_M, pairs_T[chunk], np.full(rows, slot), positions_M, firsts_P, counts_P, wanted)
             if whole_TV is not None:
                 whole_TV[first : first + rows] = logits_MV
-        self._lengths[slot] = start + T
+        self._hold(slot, checked_T)
         if whole_TV is not None:
             return whole_TV
         return logits_MV if all_positions else logits_MV[0]
@@ -109,9 +111,11 @@ class NumbaDecoder(Slots):
         self._check_room(slots, 1)
         ids_B, slots_B = self._checked_ids(ids), np.asarray(slots, np.int64)
         positions_B = np.array([self._lengths[slot] for slot in slots])
-        logits_BV = self._run(ids_B, slots_B, positions_B, np.arange(len(ids)), np.ones(len(ids), np.int64), len(ids))
-        for slot in slots:
-            self._lengths[slot] += 1
+        pairs_B = self._pairs(self._last_ids(slots), ids_B)
+        firsts_P, counts_P = np.arange(len(ids)), np.ones(len(ids), np.int64)
+        logits_BV = self._run(ids_B, pairs_B, slots_B, positions_B, firsts_P, counts_P, len(ids))
+        for at, slot in enumerate(slots):
+            self._hold(slot, ids_B[at : at + 1])
         return logits_BV
 
     def _copy_cache(self, source: int, target: int, positions: slice) -> None:
@@ -120,9 +124,17 @@ class NumbaDecoder(Slots):
         self._keys[:, target, :, tiles] = self._keys[:, source, :, tiles]
         self._values[:, target, :, :, tiles] = self._values[:, source, :, :, tiles]
 
+    def _pairs(self, before_M: NDArray[np.int64], ids_M: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the rows of the table of pairs, -1 where a token is the first or the model has no such table."""
+        rows = self.packed.config.bigrams
+        if not rows:
+            return np.full(len(ids_M), -1)
+        return np.where(before_M < 0, -1, (before_M * self.vocab_size + ids_M) % rows)
+
     def _run(
         self,
         ids_M: NDArray[np.int64],
+        pairs_M: NDArray[np.int64],
         slots_M: NDArray[np.int64],
         positions_M: NDArray[np.int64],
         firsts_P: NDArray[np.int64],
@@ -138,6 +150,7 @@ class NumbaDecoder(Slots):
                 self._shape_1,
                 *self._model,
                 ids_M,
+                pairs_M,
                 slots_M,
                 positions_M,
                 firsts_P,

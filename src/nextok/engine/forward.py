@@ -37,6 +37,7 @@ def forward(
     past: NDArray[np.float32],
     past_halves: NDArray[np.uint16],
     ids_M: NDArray[np.int64],
+    pairs_M: NDArray[np.int64],
     slots_M: NDArray[np.int64],
     positions_M: NDArray[np.int64],
     firsts_P: NDArray[np.int64],
@@ -65,6 +66,7 @@ def forward(
         past: Keys and values.
         past_halves: The same memory as 16-bit numbers.
         ids_M: The tokens.
+        pairs_M: The row of each token and the one before it in the table of pairs; below 0 where there is none.
         slots_M: Their slots.
         positions_M: Their positions.
         firsts_P: First row of each run of rows in one slot.
@@ -81,7 +83,7 @@ def forward(
     """
     shape, rows, past_address = shapes[0], ids_M.shape[0], past.ctypes.data
     last = shape.n_layers
-    _embed(shapes, matrices[4 * last], vectors, arena, arena_halves, arena_floats, ids_M, positions_M, x_MD)
+    _embed(shapes, matrices[4 * last], vectors, arena, arena_halves, arena_floats, ids_M, pairs_M, positions_M, x_MD)
     for layer in range(last):
         norms = layers[layer]
         source_MD = x_MD
@@ -121,6 +123,7 @@ def _embed(
     arena_halves: NDArray[np.uint16],
     arena_floats: NDArray[np.float32],
     ids_M: NDArray[np.int64],
+    pairs_M: NDArray[np.int64],
     positions_M: NDArray[np.int64],
     x_MD: NDArray[np.float32],
 ) -> None:
@@ -132,6 +135,10 @@ def _embed(
             x_MD[row, d] = weight * scale
         if shape.has_positions:
             at = shape.positions + positions_M[row] * shape.d_model
+            for d in range(shape.d_model):
+                x_MD[row, d] += vectors[at + d]
+        if pairs_M[row] >= 0:
+            at = shape.bigrams + pairs_M[row] * shape.d_model
             for d in range(shape.d_model):
                 x_MD[row, d] += vectors[at + d]
 

@@ -44,7 +44,7 @@ SHAPE = np.dtype(
         for name in (
             "n_layers", "n_heads", "n_kv_heads", "d_model", "d_head", "d_ff", "mlp", "n_slots", "past_kind",
             "head_tiles", "position_tiles", "norms_first", "centres", "has_qk_norm", "has_turns", "has_positions",
-            "positions",
+            "positions", "bigrams",
         )
     ]
     + [("norm_eps", np.float64), ("softcap", np.float64)]
@@ -63,7 +63,7 @@ class Plan:
     names: tuple[str, ...]
     """Native name of each matrix's weight, in their order, the tied head not named again."""
     vectors: Mapping[str, int]
-    """Where each vector lies, by native name; a table of positions is one too."""
+    """Where each vector lies, by native name; tables of positions and of pairs are, too."""
     widths: Mapping[str, int]
     """Numbers of each vector."""
     ones: int
@@ -131,6 +131,7 @@ def shape_record(config: ModelConfig, memory: Plan, *, n_slots: int, past_kind: 
         "has_turns": config.position == "rope",
         "has_positions": config.position == "learned",
         "positions": memory.vectors.get("embed.positions.weight", 0),
+        "bigrams": memory.vectors.get("embed.bigrams.weight", 0),
         "norm_eps": config.norm_eps,
         "softcap": config.logit_softcap,
     }

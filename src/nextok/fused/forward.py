@@ -90,7 +90,8 @@ class _Pass:
         """Runs the network from ids to loss."""
         model, embed = self.model, self.model.embed
         positions = NOTHING if embed.positions is None else embed.positions.weight[: self.T]
-        x_ND, delta_ND = NOTHING, LookUp.apply(self.ids_BT, embed.tokens.weight, positions)
+        pairs = NOTHING if embed.bigrams is None else embed.bigrams.weight
+        x_ND, delta_ND = NOTHING, LookUp.apply(self.ids_BT, embed.tokens.weight, positions, pairs)
         for block in model.blocks:
             assert isinstance(block, Block)
             x_ND, y_ND = self.add_and_norm(x_ND, delta_ND, block.norm1)

@@ -1,6 +1,6 @@
 """From token ids to the start of the residual stream, and back.
 
-Axes: N = B T rows, D width, V vocabulary.
+Axes: N = B T rows, D width, V vocabulary, P rows of the table of pairs.
 """
 
 from typing import Any
@@ -13,9 +13,10 @@ _STRIPES = 4  # columns are shared out among threads, so that no two add to the 
 
 
 @compiled(parallel=True)
-def look_up(ids_N: Any, T: Any, tokens_VD: Any, positions_TD: Any, x_ND: Any) -> None:
-    """Writes token vectors, plus those of positions where that table is not empty."""
+def look_up(ids_N: Any, T: Any, tokens_VD: Any, positions_TD: Any, pairs_PD: Any, x_ND: Any) -> None:
+    """Writes token vectors, plus those of positions and of pairs where their tables are not empty."""
     N, D = x_ND.shape
+    V, P = tokens_VD.shape[0], pairs_PD.shape[0]
     for n in numba.prange(N):
         t, x_D, token_D = n % T, x_ND[n], tokens_VD[ids_N[n]]
         for d in range(D):
@@ -24,12 +25,17 @@ def look_up(ids_N: Any, T: Any, tokens_VD: Any, positions_TD: Any, x_ND: Any) ->
             position_D = positions_TD[t]
             for d in range(D):
                 x_D[d] += position_D[d]
+        if P > 0 and t > 0:
+            pair_D = pairs_PD[(ids_N[n - 1] * V + ids_N[n]) % P]
+            for d in range(D):
+                x_D[d] += pair_D[d]
 
 
 @compiled(parallel=True)
-def look_up_backward(ids_N: Any, T: Any, d_x_ND: Any, d_tokens_VD: Any, d_positions_TD: Any) -> None:
+def look_up_backward(ids_N: Any, T: Any, d_x_ND: Any, d_tokens_VD: Any, d_positions_TD: Any, d_pairs_PD: Any) -> None:
     """Adds the gradients of the tables, row after row in each stripe of columns."""
     N, D = d_x_ND.shape
+    V, P = d_tokens_VD.shape[0], d_pairs_PD.shape[0]
     for stripe in numba.prange(_STRIPES):
         first, stop = stripe * D // _STRIPES, (stripe + 1) * D // _STRIPES
         for n in range(N):
@@ -40,3 +46,7 @@ def look_up_backward(ids_N: Any, T: Any, d_x_ND: Any, d_tokens_VD: Any, d_positi
                 d_position_D = d_positions_TD[t]
                 for d in range(first, stop):
                     d_position_D[d] += d_x_D[d]
+            if P > 0 and t > 0:
+                d_pair_D = d_pairs_PD[(ids_N[n - 1] * V + ids_N[n]) % P]
+                for d in range(first, stop):
+                    d_pair_D[d] += d_x_D[d]

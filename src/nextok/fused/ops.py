@@ -63,14 +63,14 @@ def _rows(tensor: Tensor) -> Tensor:
 
 
 class LookUp(Function):
-    """(ids_BT, tokens_VD, positions_TD) -> x_ND in float32. An empty table of positions adds nothing."""
+    """(ids_BT, tokens_VD, positions_TD, pairs_PD) -> x_ND in float32. An empty table adds nothing."""
 
     @staticmethod
-    def forward(ctx: Any, ids_BT: Tensor, tokens_VD: Tensor, positions_TD: Tensor) -> Tensor:
+    def forward(ctx: Any, ids_BT: Tensor, tokens_VD: Tensor, positions_TD: Tensor, pairs_PD: Tensor) -> Tensor:
         """Returns the start of the residual stream."""
         ids_N, T = ids_BT.reshape(-1), ids_BT.shape[1]
         x_ND = torch.empty(len(ids_N), tokens_VD.shape[1])
-        tables = (tokens_VD, _rows(positions_TD))
+        tables = (tokens_VD, _rows(positions_TD), _rows(pairs_PD))
         lookup.look_up(memory(ids_N), T, *(memory(table) for table in tables), memory(x_ND))
         ctx.save_for_backward(ids_N)
         ctx.T, ctx.shapes = T, [table.shape for table in tables]

@@ -27,6 +27,7 @@ _READ_ACTIVATIONS = {foreign: ours for ours, foreign in _ACTIVATIONS.items()} | 
 _EVERY_FAMILY: Mapping[str, tuple[object, ...]] = {
     "norm_placement": ("before",),
     "logit_softcap": (0.0,),
+    "bigrams": (0,),
     "mask": ("causal",),
 }
 _LLAMA_PARTS = {**_EVERY_FAMILY, "norm": ("rmsnorm",), "position": ("rope",), "mlp": ("swiglu",)}

@@ -62,9 +62,11 @@ class TorchDecoder(Slots):
             return self._attend_row(layer, slot, start, q_1HTK, k_1GTK, v_1GTK, taps)
 
         with torch.inference_mode():
-            x_1TD = self.model.hidden(ids_1T, positions_T, attend=attend, taps=taps)
+            x_1TD = self.model.hidden(
+                ids_1T, positions_T, before_B=self._to_device(self._last_ids([slot])), attend=attend, taps=taps
+            )
             logits_1TV = self.model.logits(x_1TD if all_positions else x_1TD[:, -1:], taps)
-        self._lengths[slot] = start + T
+        self._hold(slot, ids_1T[0].cpu().numpy())
         return _to_numpy(logits_1TV[0] if all_positions else logits_1TV[0, 0])
 
     def step(self, slots: Sequence[int], ids: Sequence[int]) -> Float32[np.ndarray, "B V"]:
@@ -85,10 +87,12 @@ class TorchDecoder(Slots):
             return torch.cat([self._attend_row(layer, slot, start, q, k, v, taps) for slot, start, q, k, v in rows])
 
         with torch.inference_mode():
-            x_B1D = self.model.hidden(ids_B1, positions_B1, attend=attend, taps=taps)
+            x_B1D = self.model.hidden(
+                ids_B1, positions_B1, before_B=self._to_device(self._last_ids(slots)), attend=attend, taps=taps
+            )
             logits_B1V = self.model.logits(x_B1D, taps)
-        for slot in slots:
-            self._lengths[slot] += 1
+        for slot, id in zip(slots, ids, strict=True):
+            self._hold(slot, [id])
         return _to_numpy(logits_B1V[:, 0])
 
     def _copy_cache(self, source: int, target: int, positions: slice) -> None:

@@ -1,6 +1,6 @@
 """The decoder-only transformer, from token ids to logits.
 
-    x = tokens[ids] + positions            (or no table, with rotary positions)
+    x = tokens[ids] + positions            (or no table, with rotary positions; a table of pairs, if asked for)
     x = x + attention(norm(x))             for each block
     x = x + feed_forward(norm(x))
     logits = head(norm(x))
@@ -37,15 +37,37 @@ class Embedding(nn.Module):
         self.tokens = nn.Embedding(config.vocab_size, config.d_model)
         learned = config.position == "learned"
         self.positions = nn.Embedding(config.context, config.d_model) if learned else None
+        self.bigrams = nn.Embedding(config.bigrams, config.d_model) if config.bigrams else None
 
     def forward(
-        self, ids_BT: Int[Tensor, "B T"], positions: Int[Tensor, "*rows T"], taps: Taps
+        self,
+        ids_BT: Int[Tensor, "B T"],
+        positions: Int[Tensor, "*rows T"],
+        taps: Taps,
+        before_B: Int[Tensor, " B"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Returns the start of the residual stream, `[B, T, D]`."""
+        """Returns the start of the residual stream, `[B, T, D]`.
+
+        Args:
+            ids_BT: Token ids.
+            positions: Where they stand.
+            taps: What is read or changed.
+            before_B: The id before each row's first, below 0 where there is none; none at all if not given.
+        """
         x_BTD = taps("embed.tokens", self.tokens(ids_BT))
         if self.positions is not None:
             x_BTD = x_BTD + taps("embed.positions", self.positions(positions))
+        if self.bigrams is not None:
+            x_BTD = x_BTD + taps("embed.bigrams", self._pairs(ids_BT, before_B))
         return taps("embed", x_BTD)
+
+    def _pairs(self, ids_BT: Tensor, before_B: Tensor | None) -> Tensor:
+        """Returns the vectors of each token with the one before it; a first token has none."""
+        assert self.bigrams is not None
+        first_B = torch.full_like(ids_BT[:, 0], -1) if before_B is None else before_B
+        before_BT = torch.cat([first_B[:, None], ids_BT[:, :-1]], dim=1)
+        rows_BT = (before_BT.clamp(min=0) * self.tokens.num_embeddings + ids_BT) % self.bigrams.num_embeddings
+        return self.bigrams(rows_BT) * (before_BT >= 0)[..., None]
 
 
 class Block(nn.Module):
@@ -101,6 +123,7 @@ class GPT(nn.Module):
         ids_BT: Int[Tensor, "B T"],
         positions: Int[Tensor, "*rows T"] | None = None,
         *,
+        before_B: Int[Tensor, " B"] | None = None,
         attend: Attend | None = None,
         taps: Taps = NO_TAPS,
     ) -> Float[Tensor, "B T D"]:
@@ -109,6 +132,7 @@ class GPT(nn.Module):
         Args:
             ids_BT: Token ids.
             positions: Positions `[T]`, or `[B, T]` where rows stand at different places; 0..T-1 if not given.
+            before_B: The id before each row's first, below 0 where there is none: for models with vectors of pairs.
             attend: What mixes values in place of plain attention: the decoder's cache.
             taps: What is read or changed on the way.
         """
@@ -116,7 +140,7 @@ class GPT(nn.Module):
             positions = torch.arange(ids_BT.shape[1], device=ids_BT.device)
         config = self.config
         rotate = rotation(positions, config.d_head, config.rope_base) if config.position == "rope" else None
-        x_BTD = self.drop(self.embed(ids_BT, positions, taps))
+        x_BTD = self.drop(self.embed(ids_BT, positions, taps, before_B))
         for layer, block in enumerate(self.blocks):
             x_BTD = block(x_BTD, rotate, attend, taps.at(f"blocks.{layer}"))
         return x_BTD if self.final_norm is None else taps("final_norm", self.final_norm(x_BTD))

@@ -185,7 +185,7 @@ def check_supported(config: ModelConfig) -> None:
     Raises:
         ModelConfigError: naming the part.
     """
-    wanted = {"norm": "layernorm", "position": "learned", "qk_norm": False}
+    wanted = {"norm": "layernorm", "position": "learned", "qk_norm": False, "bigrams": 0}
     for name, value in wanted.items():
         if getattr(config, name) != value:
             raise ModelConfigError(f"The NumPy model has {name} = {value!r} only, not {getattr(config, name)!r}.")

@@ -46,6 +46,9 @@ class Architecture:
     """Before the sublayer, with a final norm (GPT-2), or after the residual sum, without one (GPT-1)."""
     position: Literal["learned", "rope"] = "learned"
     """A trained table added to the embedding, or rotation of queries and keys (RoFormer)."""
+    bigrams: int = 0
+    """Rows of a table with a vector for each pair of neighbouring tokens, added to the second; 0: none. With fewer than
+    vocab_size^2, pairs share rows. Cheap to compute, and much of what a small model of characters has to learn."""
     rope_base: float = 10_000.0
     """Base of the rotary frequencies; above 1. Source: RoFormer."""
     mlp: MlpKind = "gelu_tanh"
@@ -70,7 +73,7 @@ class Architecture:
         _require_choices(self)
         for name in ("n_layers", "d_model", "n_heads", "context"):
             _require(getattr(self, name) >= 1, f"{name} = {getattr(self, name)} is below 1.")
-        for name in ("n_kv_heads", "d_head", "d_ff"):
+        for name in ("n_kv_heads", "d_head", "d_ff", "bigrams"):
             _require(getattr(self, name) >= 0, f"{name} = {getattr(self, name)} is negative.")
         _require(
             self.d_head > 0 or self.d_model % self.n_heads == 0,
@@ -109,6 +112,7 @@ class ModelConfig(Architecture):
             "n_kv_heads": self.n_kv_heads or self.n_heads,
             "d_head": self.d_head or self.d_model // self.n_heads,
             "d_ff": self.d_ff or default_d_ff(self.d_model, self.mlp),
+            "bigrams": min(self.bigrams, self.vocab_size**2),
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)

@@ -53,6 +53,7 @@ def count(config: ModelConfig) -> Counts:
     sizes = {name: math.prod(shape) for name, shape in shapes.items()}
     parameters = sum(sizes.values())
     parts = _by_part(sizes)
+    embeddings = sum(size for name, size in sizes.items() if name.startswith("embed."))
     matmul = sum(size for name, size in sizes.items() if len(shapes[name]) == 2 and not name.startswith("embed."))
     matmul += config.vocab_size * config.d_model if config.tied_head else 0
     attended = 2 * config.n_layers * config.n_heads * config.d_head * config.context  # scores, then mixing
@@ -60,7 +61,7 @@ def count(config: ModelConfig) -> Counts:
     return Counts(
         parameters=parameters,
         parameters_by_part=parts,
-        non_embedding_parameters=parameters - parts["token embedding"] - parts["position embedding"],
+        non_embedding_parameters=parameters - embeddings,
         matmul_parameters=matmul,
         forward_flops_per_token=forward,
         training_flops_per_token=3 * forward,
@@ -75,13 +76,13 @@ def count(config: ModelConfig) -> Counts:
 def _by_part(sizes: dict[str, int]) -> dict[str, int]:
     parts = dict.fromkeys(("token embedding", "position embedding", "attention", "feed-forward", "norms", "head"), 0)
     for name, size in sizes.items():
-        parts[_part(name)] += size
+        parts[_part(name)] = parts.get(_part(name), 0) + size
     return parts
 
 
 def _part(name: str) -> str:
     if name.startswith("embed."):
-        return "token embedding" if ".tokens." in name else "position embedding"
+        return {"tokens": "token", "positions": "position", "bigrams": "bigram"}[name.split(".")[1]] + " embedding"
     if ".attn." in name:
         return "attention"
     if ".mlp." in name:

@@ -30,9 +30,11 @@ _BLOCK_POINTS = (
 
 def hook_names(config: ModelConfig) -> list[str]:
     """Returns the name of every hook point of a model. Blocks that normalise after the sum have no `final_norm`."""
-    first = ["embed.tokens", *(["embed.positions"] if config.position == "learned" else []), "embed"]
+    tables = ["embed.tokens"]
+    tables += ["embed.positions"] if config.position == "learned" else []
+    tables += ["embed.bigrams"] if config.bigrams else []
     blocks = [f"blocks.{layer}.{point}" for layer in range(config.n_layers) for point in _BLOCK_POINTS]
-    return [*first, *blocks, *(["final_norm"] if config.has_final_norm else []), "logits"]
+    return [*tables, "embed", *blocks, *(["final_norm"] if config.has_final_norm else []), "logits"]
 
 
 def select_hooks(config: ModelConfig, patterns: Sequence[str]) -> list[str]:

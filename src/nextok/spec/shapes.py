@@ -14,6 +14,8 @@ def parameter_shapes(config: ModelConfig) -> dict[str, Shape]:
     shapes: dict[str, Shape] = {"embed.tokens.weight": (V, D)}
     if config.position == "learned":
         shapes["embed.positions.weight"] = (config.context, D)
+    if config.bigrams:
+        shapes["embed.bigrams.weight"] = (config.bigrams, D)
     for layer in range(config.n_layers):
         shapes |= {f"blocks.{layer}.{name}": shape for name, shape in block_shapes(config).items()}
     if config.has_final_norm:
