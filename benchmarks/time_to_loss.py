@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--recipe", default="speedrun")
     parser.add_argument(
-        "--short-steps", type=int, default=140, help="of the run that is to end at the reference's loss"
+        "--short-steps", type=int, default=120, help="of the run that is to end at the reference's loss"
     )
     arguments = parser.parse_args()
     use_threads(0)
