@@ -46,6 +46,13 @@ def resolve_precision(
     return "bf16" if fast and fused.fits(model) and not cut else "fp32"
 
 
+def get_ready(model: ModelConfig, config: TrainConfig, device: torch.device, hooks: Sequence[Hook]) -> None:
+    """Compiles what a run of this precision on this device will need, if it has never been compiled here."""
+    if device.type == "cpu" and fused.fits(model) and not config.compile:
+        precision: Literal["fp32", "bf16"] = "bf16" if config.precision == "bf16" else "fp32"
+        fused.make_ready(precision, lambda: emit(Message(text=_COMPILING), hooks))
+
+
 def choose_objective(model: GPT, config: TrainConfig, batch: Batch, hooks: Sequence[Hook]) -> Objective:
     """Returns the loss of a piece of a batch, ready to be differentiated; says so if it could not be compiled.
 
@@ -59,9 +66,7 @@ def choose_objective(model: GPT, config: TrainConfig, batch: Batch, hooks: Seque
     forward = _compiled(model, config, batch, hooks) if config.compile else model
     plain = _plain(model, forward, config)
     if device.type == "cpu" and fused.fits(model.config) and not config.compile and not is_sharded(model):
-        fused.make_ready(
-            "bf16" if config.precision == "bf16" else "fp32", lambda: emit(Message(text=_COMPILING), hooks)
-        )
+        get_ready(model.config, config, device, hooks)
         return _fused(model, config, plain)
     return plain
 

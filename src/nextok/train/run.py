@@ -33,7 +33,7 @@ from nextok.train.gradients import Gradients, distribute
 from nextok.train.interrupt import Interrupts
 from nextok.train.loop import Setting, train
 from nextok.train.lora import add_lora, trained_parameters
-from nextok.train.objective import choose_objective, resolve_precision
+from nextok.train.objective import choose_objective, get_ready, resolve_precision
 from nextok.train.optim import Optimizer
 from nextok.train.preflight import check_run, warnings_before
 from nextok.train.processes import ALONE, Processes
@@ -122,6 +122,9 @@ def run(
         check_run(corpus, config)
         options = with_precision(options, config, device, processes)
         emit(Message(text=_model_line(config)), hooks)
+        if processes.leads:
+            get_ready(config, options.train, device, hooks)  # before anything is measured
+        processes.from_leader("ready")
         model, origin = _first_model(config, options, directory, source, processes)
         frozen = sum(parameter.numel() for parameter in model.parameters()) - trained_parameters(model)
         if frozen:
