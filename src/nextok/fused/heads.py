@@ -4,7 +4,9 @@ Axes: B sequences, T positions, N = B T rows, H heads, G heads of keys and value
 keys and values one after another: (H + 2 G) K numbers.
 
 A turned head is x cos + partner sin, where the partner of coordinate i is i + K/2 (or i - K/2), and sin carries its
-sign. Writing a head twice in a row makes the partner a plain offset, so that the loop runs over whole vectors.
+sign. Writing a head twice in a row makes the partner a plain offset, so that the loop runs over whole vectors. Arrays
+are flat, because Numba counts who holds a view, which costs more than a head; offsets are unsigned, because one that
+could be negative counts from the end, and asking so of each number keeps a loop from becoming vectors.
 """
 
 from typing import Any

@@ -92,7 +92,7 @@ class NumpyDecoder(Slots):
         for layer in range(config.n_layers):
             x_TD = self._add(x_TD, f"blocks.{layer}.norm1", partial(self._attention, slot, layer, start))
             x_TD = self._add(x_TD, f"blocks.{layer}.norm2", partial(self._feed_forward, layer))
-        self._lengths[slot] = stop
+        self._hold(slot, ids_T)
         x_TD = x_TD[-1:] if last_only else x_TD
         return unembed(config, w, self._norm("final_norm", x_TD) if config.has_final_norm else x_TD)
 

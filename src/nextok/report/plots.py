@@ -24,24 +24,24 @@ from nextok.files import write_atomically
 Record = dict[str, Any]
 Series = Float[np.ndarray, " N"]
 
-_TRAIN, _VALIDATION, _QUIET, _INK = "#0072B2", "#D55E00", "#6E6E6E", "#222222"
-STYLE: dict[str, Any] = {
+QUIET, INK = "#6E6E6E", "#222222"
+_TRAIN, _VALIDATION = "#0072B2", "#D55E00"
+BASE_STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#BBBBBB",
-    "axes.labelcolor": _QUIET,
-    "xtick.color": _QUIET,
-    "ytick.color": _QUIET,
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
+    "axes.labelcolor": QUIET,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
     "axes.grid": True,
-    "axes.grid.axis": "y",
     "grid.color": "#ECECEC",
     "axes.axisbelow": True,
-    "agg.path.chunksize": 10_000,
 }
+"""Of every plot."""
+STYLE = BASE_STYLE | {"xtick.major.size": 3, "ytick.major.size": 0, "axes.grid.axis": "y", "agg.path.chunksize": 10_000}
+"""Of curves over steps or tokens, which can be very long."""
 _SIZE_INCHES = (8.0, 5.0)
 _DPI = 150
 _TITLE_CHARACTERS = 64
@@ -96,7 +96,7 @@ def _draw(figure: Figure, run: _Run, title: str) -> None:
         _draw_rates(rates, run)
     else:
         losses = rates = figure.subplots()
-    losses.set_title(drawable(title), loc="left", fontsize=13, fontweight="bold", color=_INK, pad=14, parse_math=False)
+    losses.set_title(drawable(title), loc="left", fontsize=13, fontweight="bold", color=INK, pad=14, parse_math=False)
     losses.set_ylabel("loss (nats per token)")
     rates.set_xlabel("step")
     _set_steps(rates, run.step)
@@ -123,7 +123,7 @@ def _draw_losses(axes: Axes, run: _Run) -> None:
     if ends:
         _label_ends(axes, ends)
     else:
-        axes.text(0.5, 0.5, "no losses recorded", transform=axes.transAxes, ha="center", color=_QUIET)
+        axes.text(0.5, 0.5, "no losses recorded", transform=axes.transAxes, ha="center", color=QUIET)
 
 
 def _draw_train(axes: Axes, run: _Run, top: float) -> tuple[float, float]:
@@ -159,8 +159,8 @@ def _smoothed(values_N: Series) -> Series:
 def _draw_rates(axes: Axes, run: _Run) -> None:
     known = np.isfinite(run.lr)
     peak = float(run.lr[known].max())
-    axes.plot(run.step[known], run.lr[known], color=_QUIET, lw=1.4, marker="o" if known.sum() == 1 else "", ms=3.5)
-    axes.set_title("learning rate", loc="left", fontsize=10, color=_QUIET, pad=4)
+    axes.plot(run.step[known], run.lr[known], color=QUIET, lw=1.4, marker="o" if known.sum() == 1 else "", ms=3.5)
+    axes.set_title("learning rate", loc="left", fontsize=10, color=QUIET, pad=4)
     axes.set_ylim(0, peak * 1.1 or 1.0)
     axes.set_yticks([0, peak], ["0", f"{peak:.2g}"])
 

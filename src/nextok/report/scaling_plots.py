@@ -16,23 +16,10 @@ from matplotlib.figure import Figure
 
 from nextok.files import write_atomically
 from nextok.report.panels import Curve, Panel
+from nextok.report.plots import BASE_STYLE, INK, QUIET
 
-_INK, _QUIET = "#222222", "#6E6E6E"
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F", "#999999")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
-_STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#BBBBBB",
-    "axes.labelcolor": _QUIET,
-    "xtick.color": _QUIET,
-    "ytick.color": _QUIET,
-    "axes.grid": True,
-    "grid.color": "#ECECEC",
-    "axes.axisbelow": True,
-}
 _PANEL_INCHES = (6.4, 4.8)
 _DPI = 150
 
@@ -49,11 +36,11 @@ def plot_panels(panels: Sequence[Panel], path: Path, *, title: str) -> None:
         DiskError: if the file cannot be written.
     """
     assert panels, "a plot needs a panel"
-    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings(action="ignore"):
+    with matplotlib.style.context(["default", BASE_STYLE]), warnings.catch_warnings(action="ignore"):
         width, height = _PANEL_INCHES
         figure = Figure(figsize=(width * len(panels), height), dpi=_DPI, layout="constrained")
         canvas = FigureCanvasAgg(figure)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, parse_math=False)
         names = list(dict.fromkeys(name for panel in panels for name in _names(panel)))
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             _draw(axes, panel, names)
@@ -70,7 +57,7 @@ def _draw(axes: Axes, panel: Panel, names: list[str]) -> None:
         axes.set_xscale("log")
     if panel.log_y:
         axes.set_yscale("log")
-    axes.set_title(panel.title, loc="left", fontsize=10, color=_QUIET, parse_math=False)
+    axes.set_title(panel.title, loc="left", fontsize=10, color=QUIET, parse_math=False)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     if panel.y_limits is not None:
@@ -82,11 +69,11 @@ def _draw(axes: Axes, panel: Panel, names: list[str]) -> None:
         colour = _COLOURS[names.index(cloud.name) % len(_COLOURS)]
         axes.plot(cloud.x, cloud.y, marker="o", ms=3.5, mew=0, color=colour, alpha=0.7, ls="", label=cloud.name)
     if panel.mark_x is not None:
-        axes.axvline(panel.mark_x, color=_INK, lw=0.8, zorder=1, label=panel.mark_name or None)
+        axes.axvline(panel.mark_x, color=INK, lw=0.8, zorder=1, label=panel.mark_name or None)
     for point in panel.points:
-        axes.plot(point.x, point.y, marker="o", ms=8, mfc="none", mec=_INK, mew=1.6, ls="", label=point.name or None)
+        axes.plot(point.x, point.y, marker="o", ms=8, mfc="none", mec=INK, mew=1.6, ls="", label=point.name or None)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=8, labelcolor=_INK)
+        axes.legend(frameon=False, fontsize=8, labelcolor=INK)
 
 
 def _draw_curve(axes: Axes, curve: Curve, colour: str, dashes: object) -> None:

@@ -46,9 +46,16 @@ def resolve_precision(
     return "bf16" if fast and fused.fits(model) and not cut else "fp32"
 
 
-def get_ready(model: ModelConfig, config: TrainConfig, device: torch.device, hooks: Sequence[Hook]) -> None:
+def uses_fused(model: ModelConfig, config: TrainConfig, device: torch.device, *, cut: bool) -> bool:
+    """Whether a run minimises the fused loss, and not the model's own."""
+    return device.type == "cpu" and fused.fits(model) and not config.compile and not cut
+
+
+def get_ready(
+    model: ModelConfig, config: TrainConfig, device: torch.device, hooks: Sequence[Hook], *, cut: bool
+) -> None:
     """Compiles what a run of this precision on this device will need, if it has never been compiled here."""
-    if device.type == "cpu" and fused.fits(model) and not config.compile:
+    if uses_fused(model, config, device, cut=cut):
         precision: Literal["fp32", "bf16"] = "bf16" if config.precision == "bf16" else "fp32"
         fused.make_ready(precision, lambda: emit(Message(text=_COMPILING), hooks))
 
@@ -65,8 +72,8 @@ def choose_objective(model: GPT, config: TrainConfig, batch: Batch, hooks: Seque
     device = next(model.parameters()).device
     forward = _compiled(model, config, batch, hooks) if config.compile else model
     plain = _plain(model, forward, config)
-    if device.type == "cpu" and fused.fits(model.config) and not config.compile and not is_sharded(model):
-        get_ready(model.config, config, device, hooks)
+    if uses_fused(model.config, config, device, cut=is_sharded(model)):
+        get_ready(model.config, config, device, hooks, cut=False)
         return _fused(model, config, plain)
     return plain
 

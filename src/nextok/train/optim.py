@@ -60,12 +60,7 @@ class Optimizer:
             parameter.grad = None
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Returns the running means as `NAME/exp_avg`, `NAME/exp_avg_sq`, `NAME/momentum`; none before a step.
-
-        The model must not be cut.
-        """
-        if not self.adam.state:
-            return {}
+        """Returns them as `NAME/exp_avg`, `NAME/exp_avg_sq`, `NAME/momentum`, of a model that is whole."""
         return {key: mean.cpu().numpy() for key, mean in self.means().items()}
 
     def load(self, arrays: Arrays, updates: int) -> None:
@@ -90,7 +85,12 @@ class Optimizer:
             fill(mean, arrays, key)
 
     def means(self) -> dict[str, Tensor]:
-        """Returns every running mean by its name: the optimizer's own, cut over processes where the model is."""
+        """Returns every running mean by its name: the optimizer's own, cut over processes where the model is.
+
+        Before the first step there is none.
+        """
+        if not self.adam.state:
+            return {}
         found: dict[str, Tensor] = {}
         for parameter, name in self._names.items():
             state = self.adam.state.get(parameter, {})

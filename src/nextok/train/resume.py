@@ -21,7 +21,7 @@ from nextok.train.gradients import distribute
 from nextok.train.lora import add_lora
 from nextok.train.preflight import check_run
 from nextok.train.processes import ALONE, Processes
-from nextok.train.run import Job, RunResult, corpus_identity, length_of, new_state, train_job, with_precision
+from nextok.train.run import Job, RunResult, corpus_identity, length_of, new_state, settled, train_job
 from nextok.train.saving import restore_state
 from nextok.train.source import read_base
 from nextok.train.state import TrainState
@@ -54,7 +54,7 @@ def resume(options: RunOptions, *, hooks: Sequence[Hook] = (), processes: Proces
     corpus = _corpus_of(record, directory)
     config = plain.from_mapping(ModelConfig, record["model"], "model")
     check_run(corpus, config)
-    options = with_precision(options, config, device, processes)
+    options = settled(options, config, device, hooks, processes)
     model = _first_model(config, options, directory, record).to(device)
     gradients = distribute(model, options.train, processes)
     state = new_state(model, options.train)

@@ -120,11 +120,8 @@ def run(
             emit(Message(text=text), hooks)
         config = ModelConfig.of(options.model, corpus.tokenizer.vocab_size) if source is None else source.config
         check_run(corpus, config)
-        options = with_precision(options, config, device, processes)
+        options = settled(options, config, device, hooks, processes)
         emit(Message(text=_model_line(config)), hooks)
-        if processes.leads:
-            get_ready(config, options.train, device, hooks)  # before anything is measured
-        processes.from_leader("ready")
         model, origin = _first_model(config, options, directory, source, processes)
         frozen = sum(parameter.numel() for parameter in model.parameters()) - trained_parameters(model)
         if frozen:
@@ -144,13 +141,20 @@ def run(
     return train_job(Job(directory, options.train, length.steps, corpus, state, source is not None, gradients), hooks)
 
 
-def with_precision(
-    options: RunOptions, model: ModelConfig, device: torch.device, processes: Processes = ALONE
+def settled(
+    options: RunOptions, model: ModelConfig, device: torch.device, hooks: Sequence[Hook], processes: Processes = ALONE
 ) -> RunOptions:
-    """Returns the options with `auto` settled, the same for all processes, so that a resumed run computes as before."""
+    """Returns the options with `auto` settled, the same for all processes, so that a resumed run computes as before.
+
+    What that precision needs is compiled here, before anything is measured.
+    """
     cut = options.train.parallel == "fsdp" and processes.store is not None
     precision = processes.from_leader(resolve_precision(options.train, model, device, cut=cut))
-    return replace(options, train=replace(options.train, precision=precision))
+    options = replace(options, train=replace(options.train, precision=precision))
+    if processes.leads:
+        get_ready(model, options.train, device, hooks, cut=cut)
+    processes.from_leader("ready")
+    return options
 
 
 def new_state(model: GPT, config: TrainConfig) -> TrainState:

@@ -56,7 +56,7 @@ def _stage(state: TrainState, staging: Path, processes: Processes) -> Staged:
         processes.from_leader("made")
         tensors: dict[str, dict[str, Tensor]] = {
             "weights": dict(state.model.named_parameters()),
-            "optimizer": state.optimizer.means() if state.updates else {},
+            "optimizer": state.optimizer.means(),
         }
         if state.average is not None:
             tensors["average"] = state.average.means()

@@ -41,11 +41,7 @@ class TrainState:
         arrays = {"weights": weight_arrays(self.model, trained=True), "optimizer": self.optimizer.arrays()}
         if self.average is not None:
             arrays["average"] = self.average.arrays()
-        return Snapshot(
-            step=self.step,
-            arrays=arrays,
-            state=self.values(),
-        )
+        return Snapshot(step=self.step, arrays=arrays, state=self.values())
 
     def values(self) -> dict[str, Any]:
         """Returns what is not an array."""
